@@ -35,6 +35,9 @@ SHARE: Final = 0.0075  # of the time, for trials. Half: a better arm is found ha
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
 PROBES: Final = 4  # calls of a turn that says what they take. Half: what Python adds blurs it; twice: more is lost
 DOUBT: Final = 0.2  # a gain so small loads no drafter never seen, nor tries its trees. Half: more in vain; twice: later
+NEW: Final = (
+    2.5  # turns that a new arm has, and is bought with: a cold one, two others. Half: it is chosen anew; twice: later
+)
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
 
@@ -172,14 +175,16 @@ class LearntPolicy(Policy):
         is_open = rows == 1 or self.width > 1 or not self.costs.is_beyond(float(rows * (1 + self.arms[1].ahead)))
         worth = {arm: each for arm, each in self.prospects(rows, promising) if is_open or not arm.drafts}
         seen = [arm for arm in worth if not arm.drafts or self.costs.is_measured(arm.name(self.drafters))]
-        price, drafts = {arm: self.price(arm) for arm in worth}, [arm for arm in worth if arm.drafts]
-        known, others = {arm.drafter for arm in drafts if arm in seen}, any(not price[arm] for arm in drafts)
-        unsure = [arm for arm in drafts if arm.drafter not in known and (arm.nodes or (others and price[arm]))]
+        load, drafts = {arm: self.price(arm) for arm in worth}, [arm for arm in worth if arm.drafts]
+        known, others = {arm.drafter for arm in drafts if arm in seen}, any(not load[arm] for arm in drafts)
+        unsure = [arm for arm in drafts if arm.drafter not in known and (arm.nodes or (others and load[arm]))]
         thought = {arm: each / (1.0 + DOUBT * (arm in unsure)) for arm, each in worth.items()}
-        there = sorted((arm for arm in worth if not price[arm]), key=lambda arm: -thought[arm])
-        best = next(arm for arm in there if arm.drafter != NOISE)
-        due = [arm for arm in there if self._is_due(arm, thought[arm], rows, promising, thought[best])]
-        # What an arm of more worth needs is loaded, first what saves most, when that is little of the seconds that are
+        turn = {arm: PROBES * rows * self._expect(arm, rows, promising)[0] / worth[arm] for arm in worth}
+        new = [arm for arm in drafts if known and arm not in seen and not self.played[arm]]
+        price = {arm: load[arm] or NEW * turn[arm] * (arm in new) for arm in worth}
+        best = max((arm for arm in worth if not price[arm] and arm.drafter != NOISE), key=thought.__getitem__)
+        due = [arm for arm in worth if not load[arm] and self._is_due(arm, thought[arm] / thought[best], turn[arm])]
+        # What an arm of more worth needs is bought, first what saves most, when that is little of the seconds that are
         # known, and saves as much of them: those decoded and, as long as there is no drafter, those to be decoded.
         made, time = ALONE, self.spent[rows] + (0.0 if others else waiting / worth[best])
         gain = {arm: each / thought[best] - 1.0 for arm, each in thought.items() if price[arm] and each > thought[best]}
@@ -192,21 +197,17 @@ class LearntPolicy(Policy):
             self.until, made = min(self.until, self.seconds + wait), min(made, max(math.ceil(calls), PROBES))
         arm = min(due, key=self.played.__getitem__, default=best)
         if arm != best or arm not in seen:  # what that takes is seen before there is more of it: twice, if it is new
-            made, tokens = PROBES, PROBES * rows * self._expect(arm, rows, promising)[0]
-            self.until = self.seconds + 2.5 * (arm not in seen) * tokens / worth[arm]  # the first turn is cold
-        confidence = self._confidence(arm, rows, promising, worth[best])
+            made, self.until = PROBES, self.seconds + NEW * turn[arm] * (arm not in seen)
+        confidence = self._confidence(arm, rows, promising, worth[best]) if arm.drafts else None
         return Plan(arm, promising, confidence, made, "best" if arm == best else "trial", worth[arm])
 
-    def _is_due(self, arm: Arm, worth: float, rows: int, promising: bool, most: float) -> bool:
-        """Returns whether to try an arm that takes so much longer."""
-        since, loss = self.seconds - self.played[arm], 1.0 - worth / most
-        taken = PROBES * rows * self._expect(arm, rows, promising)[0] / worth
-        return loss > 0.0 and since > max(REST, loss * taken * len(self.arms) / SHARE)
+    def _is_due(self, arm: Arm, share: float, turn: float) -> bool:
+        """Returns whether to try an arm that is worth such a share of the best for a turn."""
+        since = self.seconds - self.played[arm]
+        return share < 1.0 and since > max(REST, (1.0 - share) * turn * len(self.arms) / SHARE)
 
-    def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence | None:
+    def _confidence(self, arm: Arm, rows: int, promising: bool, worth: float) -> Confidence:
         """Returns which tokens are worth verifying, and drafting: what four more would cost says what one does."""
-        if not arm.drafts:
-            return None
         _, nodes, longest = self._expect(arm, rows, promising)
         table, calibration = self._acceptance(arm, rows, promising), self.drafters[arm.drafter].calibration(promising)
         name = arm.name(self.drafters)

@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from specmt.engine.protocols import Backend
+from specmt.models.config import DrafterConfig
 from specmt.models.folder import ModelFolder
 from specmt.models.parameters import drafter_shapes, verifier_shapes
 
@@ -27,7 +28,9 @@ def share_of(folder: ModelFolder, backend: Backend, name: str) -> float:
     if folder.shortlist is not None and backend.shortlists_pay:
         said = min(said, LISTED)
     layers = config.decoder_layers * of_verifier if name == "self" else 0 if drafter is None else drafter.layers * layer
-    return (backend.bits(name, width) or 0) / 8 * (layers + said * width) / verifier
+    # What goes from slot to slot, in float32, is read for each of them.
+    gates = 8 * drafter.correction_rank**2 * drafter.block_size if isinstance(drafter, DrafterConfig) else 0
+    return ((backend.bits(name, width) or 0) / 8 * (layers + said * width) + gates) / verifier
 
 
 def count_weights(folder: ModelFolder, name: str) -> int:
