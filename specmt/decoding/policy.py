@@ -34,10 +34,8 @@ REST: Final = 20.0 * HOLD  # seconds between trials of an arm. Half: alike arms 
 SHARE: Final = 0.0075  # of the time, for trials. Half: a better arm is found half as soon; twice: they cost 1.5%
 PROBED: Final = 8  # tokens of calls that are timed at once. Half: pairs draft later; twice: batches of 4 lose 1%
 PROBES: Final = 4  # calls of a turn that says what they take. Half: what Python adds blurs it; twice: more is lost
-DOUBT: Final = 0.2  # a gain so small loads no drafter never seen, nor tries its trees. Half: more in vain; twice: later
-NEW: Final = (
-    2.5  # turns that a new arm has, and is bought with: a cold one, two others. Half: it is chosen anew; twice: later
-)
+DOUBT: Final = 0.2  # a gain so small loads no drafter, and tries no tree, never seen. Half: more in vain; twice: later
+NEW: Final = 2.5  # turns of a new arm, its price: a cold one, and two. Half: it is chosen anew; twice: later
 ALONE: Final = 64  # calls of a turn at most. Half: Python takes 0.2% more; twice: nothing, as sentences end before
 
 
@@ -177,11 +175,12 @@ class LearntPolicy(Policy):
         seen = [arm for arm in worth if not arm.drafts or self.costs.is_measured(arm.name(self.drafters))]
         load, drafts = {arm: self.price(arm) for arm in worth}, [arm for arm in worth if arm.drafts]
         known, others = {arm.drafter for arm in drafts if arm in seen}, any(not load[arm] for arm in drafts)
-        unsure = [arm for arm in drafts if arm.drafter not in known and (arm.nodes or (others and load[arm]))]
+        new = [arm for arm in drafts if arm not in seen]
+        unsure = [arm for arm in new if arm.nodes or (others and load[arm] and arm.drafter not in known)]
         thought = {arm: each / (1.0 + DOUBT * (arm in unsure)) for arm, each in worth.items()}
         turn = {arm: PROBES * rows * self._expect(arm, rows, promising)[0] / worth[arm] for arm in worth}
-        new = [arm for arm in drafts if known and arm not in seen and not self.played[arm]]
-        price = {arm: load[arm] or NEW * turn[arm] * (arm in new) for arm in worth}
+        tries = {arm: NEW * turn[arm] for arm in new if known and not self.played[arm]}
+        price = {arm: load[arm] or tries.get(arm, 0.0) for arm in worth}
         best = max((arm for arm in worth if not price[arm] and arm.drafter != NOISE), key=thought.__getitem__)
         due = [arm for arm in worth if not load[arm] and self._is_due(arm, thought[arm] / thought[best], turn[arm])]
         # What an arm of more worth needs is bought, first what saves most, when that is little of the seconds that are
