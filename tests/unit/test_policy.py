@@ -45,6 +45,7 @@ from specmt.files import cache_folder, cached, keep, recall
 from specmt.models import hub
 from specmt.models.folder import ModelFolder
 from specmt.models.hub import Model, load_model
+from specmt.models.reads import share_of
 from specmt.models.writing import add_drafter, write_calibration
 from specmt.options import Calibration, DecodingOptions, TreeName
 from specmt.training.calibrate import calibrate, fit_logistic
@@ -164,6 +165,25 @@ def test_a_way_to_draft_is_corrected_and_a_hiccup_is_not_believed() -> None:
     costs.observe("ahead 5", 8.0, calls, 6.0)
     assert costs.seconds(calls, "ahead 5", 16.0) == pytest.approx(6.0)
     assert costs.seconds(calls, "ahead 5", 1.0) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("factor", "thought"), [(0.8, 1.0), (1.5, 1.5)])
+def test_what_was_never_tried_takes_what_it_reads_or_what_others_take_more(factor: float, thought: float) -> None:
+    known = {"verifier": table({1.0: 1.0}), "verifier, autoregressive 12": table({1.0: factor})}
+    calls = [Call("", 1.0), Call("masked", 1.0)]
+    assert Costs(known, {"masked": 0.5}).seconds(calls, "masked 10") == thought * 1.5
+
+
+def test_what_goes_from_slot_to_slot_is_read_for_each(tiny_model: Path) -> None:
+    model = load_model(tiny_model)
+    assert model.folder.drafter is not None
+
+    def share(rank: int, slots: int) -> float:
+        drafter = replace(model.folder.drafter, correction_rank=rank, block_size=slots)
+        return share_of(replace(model.folder, drafter=drafter), model.backend, "masked")
+
+    more = share(32, 10) - share(32, 5)
+    assert 0.0 < more == pytest.approx((share(64, 5) - share(32, 5)) / 3)
 
 
 def test_a_machine_that_is_slower_is_slower_at_everything() -> None:
@@ -378,6 +398,23 @@ def test_what_was_never_seen_must_promise_more_to_be_loaded(gain: float, is_load
     worth = {NO_DRAFT: 1.0, Arm(1, 12): 2.0, Arm(0, 10): 2.0 * gain}
     policy.prospects = lambda rows, promising: iter(worth.items())  # type: ignore[method-assign]
     assert policy.choose(1, False).arm == (Arm(0, 10) if is_loaded or is_seen else Arm(1, 12))
+
+
+@pytest.mark.parametrize(("gain", "spent", "is_tried"), [(1.15, 1.0, False), (1.3, 1.0, True), (1.3, 0.01, False)])
+def test_trees_never_seen_must_promise_more_and_repay_their_turns(gain: float, spent: float, is_tried: bool) -> None:
+    known = {"verifier": table({1.0: 1e-3, 16.0: 2e-3}), "verifier, autoregressive 12": table({1.0: 1.0})}
+    policy, tree = learnt(known=known), Arm(1, 12, 4, 11)
+    policy.spent[1], policy.played[tree] = spent, 0.0
+    worth = {NO_DRAFT: 1e3, Arm(1, 12): 2e3, tree: 2e3 * gain}
+    policy.prospects = lambda rows, promising: iter(worth.items())  # type: ignore[method-assign]
+    assert policy.choose(1, False).arm == (tree if is_tried else Arm(1, 12))
+
+
+def test_what_is_new_has_its_turns_before_anything_is_chosen_anew() -> None:
+    one = decoding(Machine(noise=0.0), learnt(known={"verifier": table({1.0: 1e-3, 4.0: 1.2e-3})}))
+    one.run(4)
+    first = next(number for number, plan in enumerate(one.log) if plan.arm.drafts)
+    assert one.log[first] is one.log[first + 1] is one.log[first + 2]
 
 
 def test_trials_are_for_what_is_there_and_cost_a_small_share() -> None:
