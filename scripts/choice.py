@@ -74,13 +74,13 @@ def decode(way: str, model: Path, options: Sequence[str], lines: Sequence[str], 
 
 
 def measure(
-    model: Path, options: Sequence[str], lines: Sequence[str], rounds: int, caches: Path
+    ways: Sequence[str], model: Path, options: Sequence[str], lines: Sequence[str], rounds: int, caches: Path
 ) -> dict[str, list[float]]:
     """Returns the seconds of each way in each round."""
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
     generator = random.Random(len(lines))
     for _ in range(rounds):
-        for way in generator.sample([*WAYS], len(WAYS)):
+        for way in generator.sample(ways, len(ways)):
             if way == AGAIN and not seconds[way]:
                 decode(way, model, options, lines, caches)
             seconds[way].append(decode(way, model, options, lines, caches))
@@ -89,7 +89,7 @@ def measure(
 
 def judge(seconds: Mapping[str, Sequence[float]], lines: int, batch_size: int) -> tuple[tuple[str, ...], bool]:
     """Returns the cells of a row, and whether all that is asked of it is so."""
-    fixed = {way: median(seconds[way]) for way in WAYS if way not in (FIRST, AGAIN)}
+    fixed = {way: median(seconds[way]) for way in seconds if way not in (FIRST, AGAIN)}
     best = min(fixed, key=fixed.__getitem__)
     first, again = (median(ratios(seconds[way], seconds[best])) for way in (FIRST, AGAIN))
     gain = median(ratios(seconds[GREEDY], seconds[FIRST]))
@@ -152,7 +152,8 @@ def main(
                         )
                         for length in some:
                             batches = [*options, "--batch-size", str(size)]
-                            seconds = measure(path, batches, every[:length], rounds, caches)
+                            ways = [*WAYS] if size == 1 else [FIRST, AGAIN, GREEDY]  # all that is asked of batches
+                            seconds = measure(ways, path, batches, every[:length], rounds, caches)
                             cells, is_so = judge(seconds, length, size)
                             label = f"{1e3 * (first[0] - first[1]):+.0f} ms"
                             rows.append((name, dtype, text, str(size), str(length), *cells, label))
