@@ -8,9 +8,9 @@ drafted tokens all stand. So an arm, a way to draft, is worth
 tokens a second, be it chains, blocks or trees. Seconds are the machine's, and steady: those of the newest calls, kept
 from day to day. Acceptance is the text's, and noisy: it is counted from every draft, begins as the drafter was
 calibrated, for a text as hard as the drafts of others say, and fades (`specmt.decoding.tables`). The arm of most worth
-is played, others are tried now and then; what takes time to load is loaded once as much was decoded or waits, if it is
-worth most. A token is drafted, and verified, where it is likely enough to stand to be worth its own seconds, in tokens
-of the best arm. Exact output depends on none of this.
+is played, others are tried now and then; what takes time to load, or to try, gets it once as much was decoded or waits,
+if it is worth most. A token is drafted, and verified, where it is likely enough to stand to be worth its own seconds,
+in tokens of the best arm. Exact output depends on none of this.
 
 The constants are of time and of statistics, never of a model or a machine; of each is said what half and twice do.
 """
