@@ -88,7 +88,7 @@ class LearntPolicy(Policy):
         noise = [Arm(NOISE, 3)] if width == 1 else []  # says what further tokens cost
         self.arms, self.drafters, self.costs = [NO_DRAFT, *noise, *arms], drafters, costs
         self.width, self.prior, self.keep = width, prior, keep
-        self.seconds = self.until = self.paid = 0.0  # decoded; when choices are made anew; spent on loading
+        self.seconds = self.until = self.paid = 0.0  # decoded; when choices are made anew; paid for arms
         self.spent: dict[int, float] = defaultdict(float)  # seconds decoded, by numbers of sentences
         self.kept = HOLD / 128.0  # when, in seconds decoded; next after 64 times as many, first after half of HOLD
         self.plans: dict[tuple[int, bool], Plan] = {}
