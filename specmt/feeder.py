@@ -212,13 +212,8 @@ class Feeder:
     running: int = field(default=0, init=False)
     """How many are in the session."""
 
-    def cut(self, line: Line) -> None:
-        """Cuts a line into sentences, which wait from then on."""
-        for _ in self.cutting(line):
-            pass
-
     def cutting(self, line: Line) -> Iterator[None]:
-        """Cuts a line piece by piece: there is always one at least, and none takes long."""
+        """Cuts a line into sentences, which then wait, piece by piece: there is always one, and none takes long."""
         rules, numbers = self.cutter.rules, count()
         tagged = take_markers(line.text) if rules.protects and len(line.text) <= MOST else Tagged(line.text)
         pending = Pending(self, line, [], tagged, missing=1)  # what is not cut
@@ -277,7 +272,8 @@ def feed(feeder: Feeder, lines: Iterator[Line], ready: Callable[[], bool]) -> It
                 except Exception as error:
                     at_end, failure = True, error
                 for line in chunk:
-                    feeder.cut(line)
+                    for _ in feeder.cutting(line):
+                        pass
                 while feeder.waiting:
                     feeder.submit(feeder.waiting.popleft())
             if feeder.running:

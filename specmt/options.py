@@ -268,20 +268,14 @@ def _check_range(name: str, value: int, most: int) -> None:
         raise UsageError(f"`{name}` must be at most {most}, but is {value} instead.")
 
 
+_OF_DRAFTS: Final = ("tree", "block_size", "nodes", "width", "beta", "tolerance")
+
 _Has = Callable[[DecodingOptions], bool]
 _NEEDS: Final[tuple[tuple[tuple[str, ...], str, _Has], ...]] = (
     (("beam_size", "length_penalty", "n_best"), "`strategy` beam", lambda options: options.strategy == "beam"),
-    (
-        ("memory", "tree", "block_size", "nodes", "width", "beta", "tolerance"),
-        "`strategy` speculative",
-        lambda options: options.strategy == "speculative",
-    ),
+    (("memory", *_OF_DRAFTS), "`strategy` speculative", lambda options: options.strategy == "speculative"),
     (("drafter",), "`strategy` speculative or beam", lambda options: options.strategy != "greedy"),
-    (
-        ("tree", "block_size", "nodes", "width", "beta", "tolerance"),
-        "a drafter",
-        lambda options: options.drafters != ("none",),
-    ),
+    (_OF_DRAFTS, "a drafter", lambda options: options.drafters != ("none",)),
     (("nodes",), "`tree` best-first", lambda options: options.tree == "best-first"),
     (("width",), "`tree` sampled", lambda options: options.tree == "sampled"),
     (("top_k", "seed"), "a `temperature` above 0", lambda options: options.samples),

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -181,7 +182,8 @@ def propose(folder: Path, source: str | None = None, languages: Sequence[str] = 
     stated = (match[match.lastindex or 0] for match in _FROM.finditer(said))
     likely = source or next(filter(is_code, stated), "en")
     near = sorted((each for each in found if primary(each) == primary(likely)), key=lambda each: "US" not in each)
-    best = next(filter(_languages_of, (_read(folder, names, each, codes) for each in (likely, *near))), None)
+    read = (_read(folder, names, each, codes) for each in (likely, *near))
+    best = next(filter(attrgetter("languages"), read), None)
     best = best or _read(folder, names, likely, codes)
     much = [spelt for spelt, count in found.most_common(_OTHERS) if count > _MUCH_MORE * found[likely]]
     for spelt in [*much, *["de"] * (not best.languages)] if source is None else ():
@@ -196,10 +198,6 @@ def propose(folder: Path, source: str | None = None, languages: Sequence[str] = 
     if not best.languages:
         raise UsageError("`to` must be given, for there is no translation.")
     return best
-
-
-def _languages_of(proposal: Proposal) -> list[str]:
-    return proposal.languages
 
 
 def _join_locales(proposal: Proposal) -> None:

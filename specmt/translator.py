@@ -135,7 +135,11 @@ class Translator:
                 f"{self.model.path}: the model has no {missing[0]} drafter; train one with `specmt train drafter`, "
                 "or decode without it."
             )
-        return self._translate(lines, options, self._memory(options, choice), recorder, self.cutter(options, glossary))
+        memory = self._memory(options, choice)
+        feeder = Feeder(self.session, self.cutter(options, glossary), options, memory, recorder)
+        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
+        ready = getattr(lines, "ready", lambda: True)
+        return (self.translation(pending) for pending in feed(feeder, numbered, ready))
 
     def remember(self, pairs: Iterable[Pair], options: DecodingOptions) -> None:
         """Keeps pairs of a text and its translation for lookups to copy from, until enough newer ones have come."""
@@ -297,30 +301,16 @@ class Translator:
             sources, targets = zip(*chunk, strict=True)
             yield from zip(pieces.encode_batch(sources), pieces.encode_targets(targets), strict=True)
 
-    def _translate(
-        self,
-        lines: Iterable[str | Line],
-        options: DecodingOptions,
-        memory: TranslationMemory | None,
-        recorder: Recorder | None,
-        cutter: Cutter,
-    ) -> Iterator[Translation]:
-        feeder = Feeder(self.session, cutter, options, memory, recorder)
-        numbered = (Line(i, line) if isinstance(line, str) else line for i, line in enumerate(lines))
-        for pending in feed(feeder, numbered, getattr(lines, "ready", lambda: True)):
-            yield self.translation(pending)
-
     def cutter(self, options: DecodingOptions, glossary: Mapping[str, Sequence[str]] | None = None) -> Cutter:
         """Returns what makes sentences of lines.
 
         :param glossary: terms and what they may be in translations, beside those of the options' glossary
         """
-        protects = options.protect is None or options.protect
         rules = Rules(
             self.model.pieces,
             self.model.max_source_length - 1,  # EOS
             self.model.languages,
-            protects=protects,
+            protects=options.protect is not False,
             keeps_numbers=options.keep_numbers,
             stands_in=self.model.protects or options.protect is True,
             splits=options.split,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from specmt.update.sides import Side
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("places", nargs=-1, required=True, metavar="TARGET[:LINE]...")
 @click.option("--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated.")
 @click.option("--dialect", type=click.Choice(DIALECTS), default="auto", show_default=True, help="The site of Markdown.")

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from specmt import signals
 from specmt.cli.console import load, note, printed
-from specmt.cli.options import PATH, model_options
+from specmt.cli.options import PATH, F, choice_option, model_options
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError, SpecmtError, UsageError, is_out_of_memory
 from specmt.evaluation.bench import DRAFTERS, QUICK, Bench, BenchOptions
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from specmt.models.hub import Model
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 ASSETS: Final = Path(__file__).resolve().parent.parent / "assets"
 _PICTURES: Final = (".png", ".svg", ".pdf")
@@ -54,9 +52,7 @@ def _listed(name: str, text: str) -> Callable[[F], F]:
 @click.command()
 @click.argument("file", type=PATH, required=False)
 @model_options
-@click.option(
-    "--drafter", type=click.Choice(DRAFTERS), default="masked", show_default=True, help="Who proposes tokens."
-)
+@choice_option("drafter", DRAFTERS, "Who proposes tokens.")
 @_listed("rows", "Rows a sentence of verifier calls.")
 @_listed("batch_sizes", "Sentences side by side.")
 @_listed("block_sizes", "Tokens drafted ahead, where the speed of decoding is measured.")
@@ -89,9 +85,9 @@ def bench(
     """
     values = (QUICK if quick else {}) | {name: value for name, value in chosen.items() if value is not None}
     options = BenchOptions(**values)
-    if picture is not None and picture.suffix not in _PICTURES:
-        raise UsageError(f"`plot` must end in {', '.join(_PICTURES)}, but is {str(picture)!r} instead.")
     if picture is not None:
+        if picture.suffix not in _PICTURES:
+            raise UsageError(f"`plot` must end in {', '.join(_PICTURES)}, but is {str(picture)!r} instead.")
         from specmt.evaluation.plot import check_matplotlib
 
         check_matplotlib()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -13,11 +12,8 @@ from specmt.cli.options import PATH
 from specmt.errors import UsageError
 from specmt.formats.dialects import DIALECTS
 
-if TYPE_CHECKING:
-    from specmt.cli.checking import FailOn
 
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("paths", type=PATH, nargs=-1, metavar="[PATH]... | SOURCE TARGET")
 @click.option("--from", "source", metavar="LANG", help="Language of SOURCE.  [default: de]")
 @click.option(
@@ -37,18 +33,7 @@ if TYPE_CHECKING:
 @click.option("--baseline", type=PATH, metavar="FILE", help="Say nothing of what is in this file.")
 @click.option("--write-baseline", is_flag=True, help="Write all that is found to --baseline, for later.")
 def check(
-    paths: tuple[Path, ...],
-    source: str | None,
-    target: str | None,
-    file_format: str | None,
-    column: tuple[str, ...],
-    dialect: str,
-    glossary: Path | None,
-    ignore: tuple[str, ...],
-    output: str,
-    fail_on: FailOn | None,
-    baseline: Path | None,
-    write_baseline: bool,
+    file_format: str | None, column: tuple[str, ...], dialect: str, ignore: tuple[str, ...], **values: Any
 ) -> None:
     """Look for translations that are missing, outdated, left in the source's language, or damaged.
 
@@ -68,5 +53,4 @@ def check(
     from specmt.cli.checking import look
     from specmt.project import Settings
 
-    settings = Settings(file_format, columns=column, dialect=dialect)
-    look(paths, source, target, settings, glossary, ignore, output, fail_on, baseline, write_baseline=write_baseline)
+    look(settings=Settings(file_format, columns=column, dialect=dialect), ignore=ignore, **values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -21,8 +20,6 @@ from specmt.text.lines import Output, open_input, reading
 from specmt.text.printable import printable
 from specmt.update.store import record_beside, record_in
 
-FailOn = Literal["error", "warning", "never"]
-
 
 def look(
     paths: Sequence[Path],
@@ -32,7 +29,7 @@ def look(
     glossary: Path | None,
     ignore: Sequence[str],
     output: str,
-    fail_on: FailOn | None,
+    fail_on: str | None,
     baseline: Path | None,
     *,
     write_baseline: bool,

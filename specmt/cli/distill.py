@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from specmt.cli.options import place_options
+from specmt.cli.options import FILE, FOLDER, place_options
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("folder", type=FOLDER)
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--model", required=True, help="Model folder or name.")
 @click.option("--limit", type=int, help="The most sentences, taken at even distances.")
 @click.option("--max-length", default=100, show_default=True, help="Leave out sentences with more pieces.")

@@ -210,9 +210,8 @@ def _sentence(total: Summary, count: int) -> str:
     segments = f"{total.segments} segment{'s' * (total.segments != 1)}"
     said = [f"{count} document{'s' * (count != 1)}, {segments}: {total.translated} translated"]
     said[0] += f" ({total.repeated} repeated)" if total.repeated else ""
-    said += [f"{number} {name}" for name, number in (("from memory", total.reused), ("kept", total.kept)) if number]
-    said += [f"{total.skipped} skipped"] if total.skipped else []
-    said += [f"{len(total.warnings)} warnings"] if total.warnings else []
+    more = {"from memory": total.reused, "kept": total.kept, "skipped": total.skipped, "warnings": len(total.warnings)}
+    said += [f"{number} {name}" for name, number in more.items() if number]
     return ", ".join(said)
 
 

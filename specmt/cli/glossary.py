@@ -20,12 +20,12 @@ _PLACES = 3
 """How many places of a term are named."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def glossary() -> None:
     """Propose a glossary of what people translated."""
 
 
-@glossary.command(context_settings={"help_option_names": ["-h", "--help"]})
+@glossary.command()
 @known_options
 @click.option("--least", type=click.IntRange(2), default=3, show_default=True, help="In so many different texts.")
 def suggest(languages: tuple[str, str], known: Iterator[Known], output: Path | None, least: int) -> None:

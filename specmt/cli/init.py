@@ -15,7 +15,7 @@ from specmt.proposal import Rule, propose
 from specmt.text.printable import printable
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("folder", type=PATH, default=Path())
 @click.option("--from", "source", metavar="LANG", help="The language that is translated from.  [default: as is found]")
 @click.option("--to", "languages", metavar="LANG", multiple=True, help="One to translate into.  [default: as is found]")

@@ -94,7 +94,6 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and exits with the code of DESIGN §6."""
-    signals.install()
     code = run(sys.argv[1:])
     try:
         if sys.stdout is not None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from specmt.cli.console import note
-from specmt.cli.options import PATH, add_options, language_options
+from specmt.cli.options import PATH, F, add_options, language_options
 from specmt.errors import InputNotFoundError, UsageError
 from specmt.formats import format_of
 from specmt.languages import primary
 
 if TYPE_CHECKING:
     from specmt.update.known import Known
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def known_options(function: F) -> F:
@@ -67,12 +65,12 @@ def known_options(function: F) -> F:
     return add_options(options, command)  # type: ignore[return-value]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group()
 def memory() -> None:
     """Make a translation memory of translated documents."""
 
 
-@memory.command(context_settings={"help_option_names": ["-h", "--help"]})
+@memory.command()
 @known_options
 def export(languages: tuple[str, str], known: Iterator[Known], output: Path | None) -> None:
     """Write what FILES and pairs have in both languages as TMX, each pair once.

@@ -124,7 +124,12 @@ def verify(names: tuple[str, ...], quiet: bool) -> None:
 
         for model in found:
             name = printable(model.path.resolve().name)
-            damage = sum(_complain(error) for error in _damage(model, advance))
+            damage = 0
+            for file in model.files:
+                try:
+                    model.verified(file, advance)
+                except ModelError as error:
+                    damage += _complain(error)
             wrong += damage
             if not (damage or quiet):
                 _write(f"{name}: {len(model.files)} files, {_bytes(model) / _MEBIBYTE:.1f} MiB, all whole\n")
@@ -142,15 +147,6 @@ def _places() -> list[Path]:
 def _bytes(model: ModelFolder) -> int:
     paths = map(model.file, model.files)
     return sum(path.stat().st_size for path in paths if path.is_file())
-
-
-def _damage(model: ModelFolder, advance: Callable[[int], None]) -> Iterator[ModelError]:
-    """Yields what is wrong with the files that are missing or damaged."""
-    for name in model.files:
-        try:
-            model.verified(name, advance)
-        except ModelError as error:
-            yield error
 
 
 def _complain(error: ModelError) -> int:

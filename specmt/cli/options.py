@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATH: Final = click.Path(path_type=Path)
+FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
+ANCHORS: Final = ("auto", "explicit", "rewrite", "keep")
 _DEFAULTS: Final = DecodingOptions()
-_LOADING: Final = ("source", "target", "device", "dtype", "threads")
+_LOADING: Final = ("source", "target", "device", "dtype", "threads", "deterministic")
 _LINES_ONLY: Final = ("errors", "scores", "alignments", "n_best", "wrapped")
 
 
@@ -142,6 +145,11 @@ def number_option(name: str, default: int | None, text: str, *, least: int = 0, 
     return _option(name, default, text, type=click.IntRange(min=least), metavar=metavar)
 
 
+def choice_option(name: str, choices: Sequence[str], text: str, *, flag: str = "") -> Callable[[F], F]:
+    """Returns the decorator that adds an option with one of several values, the first by default."""
+    return _option(name, choices[0], text, flag=flag, type=click.Choice(choices))
+
+
 def _option(name: str, default: object, text: str, *, flag: str = "", **more: Any) -> Callable[[F], F]:
     flag = flag or f"--{name.replace('_', '-')}"
     return click.option(flag, name, default=default, show_default=default is not None, help=text, **more)
@@ -214,15 +222,13 @@ def document_options(function: F) -> F:
         ),
         click.option("--retranslate-fuzzy", is_flag=True, help="Translate anew what is marked to be reviewed."),
         click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
-        click.option(
-            "--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations for review, in catalogues."
-        ),
+        _option("fuzzy", True, "Mark translations for review, in catalogues.", flag="--fuzzy/--no-fuzzy"),
         fuzzy_below_option,
-        click.option(
-            "--exact/--no-exact",
-            default=True,
-            show_default=True,
-            help="Take over what --memory has for the very same text, in documents.",
+        _option(
+            "exact",
+            True,
+            "Take over what --memory has for the very same text, in documents.",
+            flag="--exact/--no-exact",
         ),
         click.option(
             "--column",
@@ -239,19 +245,13 @@ def document_options(function: F) -> F:
             metavar="ELEMENT",
             help="An element of XML or HTML that stays as it is, as code does.",
         ),
-        click.option(
-            "--dialect",
-            type=click.Choice(DIALECTS),
-            default="auto",
-            show_default=True,
-            help="The site that Markdown is for. auto: as the nearest configuration of a site says.",
+        choice_option(
+            "dialect", DIALECTS, "The site that Markdown is for. auto: as the nearest configuration of a site says."
         ),
-        click.option(
-            "--anchors",
-            type=click.Choice(("auto", "explicit", "rewrite", "keep")),
-            default="auto",
-            show_default=True,
-            help="Links to headings of Markdown: keep the old ids as {#id}, rewrite the links, or leave both. auto: "
+        choice_option(
+            "anchors",
+            ANCHORS,
+            "Links to headings of Markdown: keep the old ids as {#id}, rewrite the links, or leave both. auto: "
             "explicit where the dialect can.",
         ),
         click.option("--report", type=PATH, metavar="FILE", help="Write a page on what was done, as HTML."),

@@ -32,7 +32,7 @@ def spinner(text: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     with _resetting(), Console(stderr=True).status(text) as status:
-        yield lambda message: status.update(message)
+        yield status.update
 
 
 @contextmanager
@@ -128,28 +128,20 @@ def _bar(*columns: str, transient: bool = True, **options: Any) -> Iterator[Prog
 
     :param columns: names of columns, or what texts are made of
     """
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    known: dict[str, Callable[[], ProgressColumn]] = {
-        "bar": BarColumn,
-        "count": MofNCompleteColumn,
-        "share": TaskProgressColumn,
-        "elapsed": TimeElapsedColumn,
-        "left": TimeRemainingColumn,
+    known: dict[str, Callable[[], progress.ProgressColumn]] = {
+        "bar": progress.BarColumn,
+        "count": progress.MofNCompleteColumn,
+        "share": progress.TaskProgressColumn,
+        "elapsed": progress.TimeElapsedColumn,
+        "left": progress.TimeRemainingColumn,
     }
-    made = [known[name]() if name in known else TextColumn(name) for name in columns]
-    with _resetting(), Progress(*made, console=Console(stderr=True), transient=transient, **options) as progress:
-        yield progress
+    made = [known[name]() if name in known else progress.TextColumn(name) for name in columns]
+    console = Console(stderr=True)
+    with _resetting(), progress.Progress(*made, console=console, transient=transient, **options) as bar:
+        yield bar
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, show_warnings
-from specmt.cli.options import PATH, decoding_option, number_option, place_options
+from specmt.cli.options import PATH, choice_option, decoding_option, number_option, place_options
 from specmt.errors import ModelError, UsageError
 from specmt.options import STRATEGIES, DecodingOptions
 
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     "--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="Port to listen on; 0 for any."
 )
 @place_options
-@click.option(
-    "--strategy", type=click.Choice(STRATEGIES[:2]), default="speculative", show_default=True, help="Same output."
-)
+@choice_option("strategy", STRATEGIES[:2], "Same output.")
 @decoding_option("batch_size", "Most sentences decoded side by side, of each model.", "N")
 @click.option(
     "--api-keys",

@@ -9,18 +9,15 @@ from typing import Any
 
 import click
 
-from specmt.cli.options import place_options
+from specmt.cli.options import FILE, FOLDER, place_options
 from specmt.errors import UsageError
 
 
 @click.command()
 @click.argument("model", metavar="NAME|DIR")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, type=FILE)
 @click.option(
-    "--distilled",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="What `specmt distill` wrote with this model, instead of FILES.",
+    "--distilled", type=FOLDER, metavar="DIR", help="What `specmt distill` wrote with this model, instead of FILES."
 )
 @click.option("--limit", default=20_000, show_default=True, help="The most sentences, taken at even distances.")
 @click.option("--frequent", default=1500, show_default=True, help="So many target pieces may always be said.")

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
-from specmt.cli.options import add_options, given_options, number_option
+from specmt.cli.options import FILE, FOLDER, F, add_options, choice_option, given_options, number_option
 from specmt.options import DecodingOptions
 from specmt.training.options import TrainOptions
-
-FOLDER: Final = click.Path(path_type=Path, file_okay=False)
-FILE: Final = click.Path(path_type=Path, dir_okay=False)
-F = TypeVar("F", bound=Callable[..., Any])
 
 SHAPE: Final = {
     "model_dim": "architecture's width",
@@ -56,7 +52,6 @@ def training_options(**defaults: float) -> Callable[[F], F]:
         click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda[:i]."),
         click.option("--threads", type=click.IntRange(min=1), help="CPU threads; all by default."),
     ]
-
     return lambda function: add_options(options, function)
 
 
@@ -197,12 +192,10 @@ class ManyValues(click.Command):
     "--into", type=FOLDER, help="With --corpus: the model folder that gets the drafter.  [default: the verifier's own]"
 )
 @training_options(lr=2e-3, updates=3000, warmup=100, dropout=0.0)
-@click.option(
-    "--kind",
-    default="masked",
-    show_default=True,
-    type=click.Choice(["masked", "autoregressive"]),
-    help="masked: fills a block of [MASK] slots in one pass. autoregressive: a small decoder, token by token.",
+@choice_option(
+    "kind",
+    ("masked", "autoregressive"),
+    "masked: fills a block of [MASK] slots in one pass. autoregressive: a small decoder, token by token.",
 )
 @click.option(
     "--initial", type=FOLDER, help="Start from the drafter of this model folder; by default from the verifier's layers."

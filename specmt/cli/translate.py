@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specmt.cli.console import check_warnings, missing_kernels, note, show_warnings, warn
+from specmt.cli.console import check_warnings, load, note, show_warnings, warn
 from specmt.cli.job import (
     WAYS,
     Cluster,
@@ -32,6 +32,7 @@ from specmt.cli.options import (
     PATH,
     DocumentOptions,
     check_documents,
+    choice_option,
     decoding_option,
     decoding_options,
     document_options,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from specmt.translator import Translator
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("files", type=PATH, nargs=-1, metavar="[FILE]...")
 @click.option("-i", "--input", "input_", type=PATH, metavar="FILE", help="Read this file; the same as FILE.")
 @click.option(
@@ -88,14 +89,12 @@ if TYPE_CHECKING:
     "that were made for it; others are asked again where they lost one.  [default: protect]",
     flag="--protect/--no-protect",
 )
-@click.option(
-    "--format",
+@choice_option(
     "format_",
-    type=click.Choice(("text", "tsv", "jsonl")),
-    default="text",
-    show_default=True,
-    help=r"text: the translation. tsv: source, translation (tab as \t, backslash as \\), then what is asked for. "
+    ("text", "tsv", "jsonl"),
+    r"text: the translation. tsv: source, translation (tab as \t, backslash as \\), then what is asked for. "
     "jsonl: an object a line.",
+    flag="--format",
 )
 @decoding_option(
     "glossary",
@@ -121,13 +120,7 @@ if TYPE_CHECKING:
     is_flag=True,
 )
 @click.option("--stats", type=PATH, metavar="FILE", help="Write counts, speed and settings as JSON.")
-@click.option(
-    "--errors",
-    type=click.Choice(("strict", "replace")),
-    default="strict",
-    show_default=True,
-    help="Bytes that are not UTF-8: stop with the line number, or put U+FFFD.",
-)
+@choice_option("errors", ("strict", "replace"), "Bytes that are not UTF-8: stop with the line number, or put U+FFFD.")
 @click.option(
     "--resume",
     is_flag=True,
@@ -160,7 +153,6 @@ def translate(
     output: Path | None,
     model: str | None,
     loading: dict[str, Any],
-    deterministic: bool,
     format_: str,
     wrapped: bool,
     strict: bool,
@@ -205,7 +197,7 @@ def translate(
     sources, output = [_path(path) for path in files or (input_,)], _path(output)
     source = sources[0]
     if is_parquet(sources):
-        cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
+        cluster = None if ray is None else Cluster(ray, model, loading)
         run_parquet(source, output, options, cluster, given, quiet=quiet)
         return
     project, said = None, None
@@ -263,20 +255,17 @@ def translate(
         out = None if tasks or place is not None else stack.enter_context(Output(output))
         report_out = None if documents.report is None else stack.enter_context(Output(documents.report))
         stats_out = None if stats is None else stack.enter_context(Output(stats))
-        if options.memory is not None and not options.memory.is_fifo():  # which can be opened only once
-            open_input(options.memory).close()
-        if options.glossary is not None and not options.glossary.is_fifo():
-            open_input(options.glossary).close()
+        for path in (options.memory, options.glossary):
+            if path is not None and not path.is_fifo():  # which can be opened only once
+                open_input(path).close()
         if not (options.lossless or quiet):
             note(f"beta {options.beta} with tolerance {options.tolerance:g} is lossy: output may differ from greedy.")
         if options.shortlist and not quiet:
             note("with a shortlist, output may differ from that of the whole vocabulary.")
         started = time.perf_counter()
         # With one thread where the process is to be forked: others, of OpenMP, would be missing in the forks.
-        shared = {"threads": 1} if processes > 1 else {}
-        translator = Translator.from_pretrained(model, **loading | shared, deterministic=deterministic)
-        if not quiet and (missing := missing_kernels(translator.model)) is not None:
-            note(missing)
+        how = loading | ({"threads": 1} if processes > 1 else {})
+        translator = Translator(load(model, quiet=quiet, **how), **how)
         if tasks and documents.fuzzy_below is not None and translator.model.confidence is None:
             raise ModelError(f"{translator.model.path}: the model has no confidence, which `fuzzy_below` needs.")
         translator.translate([], options)  # reads the translation memory, before the first line comes
@@ -293,7 +282,7 @@ def translate(
                 assert source is not None  # check_job
                 run = text_run(translator, options, source, place, render, format_=format_, errors=errors, quiet=quiet)
             threads = loading["threads"] or max(1, (os.cpu_count() or 1) // processes)
-            cluster = None if ray is None else Cluster(ray, model, loading | {"deterministic": deterministic})
+            cluster = None if ray is None else Cluster(ray, model, loading)
             total = run_job(run, place, shard=shard, processes=processes, threads=threads, cluster=cluster)
         elif lines is None:
             from specmt.cli.documents import translate_tasks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,11 @@ import click
 
 from specmt.cli.console import show_warnings
 from specmt.cli.options import (
+    ANCHORS,
+    DOCUMENT_NAMES,
     PATH,
     DocumentOptions,
+    choice_option,
     decoding_option,
     decoding_options,
     fuzzy_below_option,
@@ -23,7 +25,7 @@ from specmt.formats.dialects import DIALECTS
 from specmt.options import DecodingOptions, check_effects
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("sources", type=PATH, nargs=-1, metavar="[SOURCE]...")
 @click.option(
     "--into", type=PATH, metavar="TARGET", help="The translation; a folder, of several.  [default: as specmt.toml says]"
@@ -34,26 +36,14 @@ from specmt.options import DecodingOptions, check_effects
 @click.option("--restore", is_flag=True, help="Translate again what a person deleted from TARGET.")
 @click.option("--rebuild", is_flag=True, help="Make packages (DOCX, EPUB, …) anew of the source and the known texts.")
 @click.option("--again", type=click.Choice(("m",)), multiple=True, help="Translate again what no person has edited.")
-@click.option(
-    "--obsolete",
-    type=click.Choice(("keep", "remove")),
-    default="keep",
-    show_default=True,
-    help="What becomes of entries of catalogues that their source has no more.",
-)
+@choice_option("obsolete", ("keep", "remove"), "What becomes of entries of catalogues that their source has no more.")
 @click.option("--file-format", metavar="FORMAT", help="Read all as this format.  [default: by suffix]")
 @click.option("--fuzzy/--no-fuzzy", default=True, show_default=True, help="Mark translations for review.")
 @fuzzy_below_option
 @click.option("--column", multiple=True, metavar="NAME[=NAME]", help="A column of CSV or TSV that is translated.")
 @click.option("--key", multiple=True, metavar="NAME", help="A key of Markdown's front matter that is translated.")
-@click.option("--dialect", type=click.Choice(DIALECTS), default="auto", show_default=True, help="The site of Markdown.")
-@click.option(
-    "--anchors",
-    type=click.Choice(("auto", "explicit", "rewrite", "keep")),
-    default="auto",
-    show_default=True,
-    help="What keeps links to headings of Markdown.",
-)
+@choice_option("dialect", DIALECTS, "The site of Markdown.")
+@choice_option("anchors", ANCHORS, "What keeps links to headings of Markdown.")
 @model_options
 @decoding_options(block_sizes="auto: chosen by speed; with --tolerance, the model's own number.")
 @decoding_option("glossary", "Terms that must be used, TBX or TSV.", "FILE", type=PATH)
@@ -86,7 +76,7 @@ def update(
       specmt update de.json --into en.json --dry-run
       specmt update README.de.md --into README.md --was git:v1.2
     """
-    of_documents = {each.name: more.pop(each.name) for each in fields(DocumentOptions) if each.name in more}
+    of_documents = {name: more.pop(name) for name in DOCUMENT_NAMES if name in more}
     documents = DocumentOptions(retranslate_fuzzy=False, everything=False, exact=True, **of_documents)
     report = documents.report
     options = DecodingOptions(**more, scores=documents.fuzzy_below is not None or report is not None)

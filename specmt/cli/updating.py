@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import click
 
-from specmt.cli.console import missing_kernels, note
+from specmt.cli.console import load, note
 from specmt.cli.documents import report_page, told
 from specmt.cli.groups import Group, Job, in_project, named
 from specmt.cli.options import DocumentOptions
@@ -227,10 +227,7 @@ def _earlier(source: Path, was: str | None, target: bytes) -> bytes | None:
 def _load(model: str | None, loading: dict[str, Any], *, quiet: bool) -> Translator:
     from specmt.translator import Translator
 
-    translator = Translator.from_pretrained(model, **loading)
-    if not quiet and (missing := missing_kernels(translator.model)) is not None:
-        note(missing)
-    return translator
+    return Translator(load(model, quiet=quiet, **loading), **loading)
 
 
 @final

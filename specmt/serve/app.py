@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 import specmt
 from specmt.serve import deepl, deepl_documents, deepl_glossaries, libretranslate, look, worker
+from specmt.serve.context import service_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.gate import OVERHEAD, Gate, body_of
 from specmt.serve.glossaries import MOST_BYTES
@@ -122,15 +123,13 @@ def create_app(
 
 
 async def _ready(request: Request) -> Response:
-    service: Service = request.app.state.service
-    if not service.is_ready:
+    if not service_of(request).is_ready:
         return JSONResponse({"status": "loading"}, 503, {"Retry-After": "2"})
     return JSONResponse({"status": "ready"})
 
 
 async def _metrics(request: Request) -> Response:
-    service: Service = request.app.state.service
-    return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(service_of(request).metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _page(name: str = "index.html") -> Response:

@@ -9,30 +9,13 @@ from fastapi import Request
 
 from specmt.serve.asked import Caller
 from specmt.serve.errors import RefusedError
-from specmt.serve.orders import Orders
 from specmt.serve.service import Service
-from specmt.serve.uploads import Uploads
 
 
 def service_of(request: Request) -> Service:
     """Returns the service that a request is for."""
-    service = request.app.state.service
-    assert isinstance(service, Service)
+    service: Service = request.app.state.service
     return service
-
-
-def uploads_of(request: Request) -> Uploads:
-    """Returns the documents of the server."""
-    uploads = request.app.state.uploads
-    assert isinstance(uploads, Uploads)
-    return uploads
-
-
-def orders_of(request: Request) -> Orders:
-    """Returns the documents that are translated while nobody waits."""
-    orders = request.app.state.orders
-    assert isinstance(orders, Orders)
-    return orders
 
 
 def caller_of(request: Request, key: str | None) -> Caller:
@@ -48,7 +31,7 @@ def caller_of(request: Request, key: str | None) -> Caller:
         raise RefusedError(403, "Invalid API key")
     client = account.name or (request.client.host if request.client else "")
     request.scope.setdefault("state", {})["client"] = client  # for the log
-    service.admit(client)
+    service.rate.take(client)
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":

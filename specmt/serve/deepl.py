@@ -64,8 +64,7 @@ UNLIMITED: Final = 1_000_000_000_000
     ),
 )
 async def translate(request: Request) -> Response:
-    service, given = service_of(request), await Parameters.read(request)
-    caller = authorize(request, given)
+    service, given, caller = await authorize(request)
     texts = given.texts("text")
     if not texts:
         raise RefusedError(400, "Parameter 'text' not specified.")
@@ -98,8 +97,7 @@ async def translate(request: Request) -> Response:
 @router.get("/languages", summary="The languages that can be translated from or to")
 @router.post("/languages", include_in_schema=False)
 async def languages(request: Request) -> Any:
-    service, given = service_of(request), await Parameters.read(request)
-    authorize(request, given)
+    service, given, _ = await authorize(request)
     side = given.text("type") or "source"
     if side not in ("source", "target"):
         raise unsupported("type", side)
@@ -111,11 +109,9 @@ async def languages(request: Request) -> Any:
 @router.get("/usage", summary="How many characters were sent, and how many may be")
 @router.post("/usage", include_in_schema=False)
 async def usage(request: Request) -> Any:
-    account = authorize(request, await Parameters.read(request)).account
-    return {
-        "character_count": account.used,
-        "character_limit": UNLIMITED if account.limit is None else account.limit,
-    }
+    _, _, caller = await authorize(request)
+    limit = caller.account.limit
+    return {"character_count": caller.account.used, "character_limit": UNLIMITED if limit is None else limit}
 
 
 def _joined(texts: list[str]) -> list[str]:
@@ -123,14 +119,15 @@ def _joined(texts: list[str]) -> list[str]:
     return [_WRAPPED.sub(" ", text) for text in texts]
 
 
-def authorize(request: Request, given: Parameters) -> Caller:
-    """Lets a request in, by the key in its header or among its parameters.
+async def authorize(request: Request) -> tuple[Service, Parameters, Caller]:
+    """Reads a request and lets it in, by the key in its header or among its parameters.
 
-    :raises RefusedError: as :func:`specmt.serve.context.caller_of`
+    :raises RefusedError: as :meth:`Parameters.read` and :func:`specmt.serve.context.caller_of`
     """
+    given = await Parameters.read(request)
     header = request.headers.get("authorization", "")
     key = header[len(_SCHEME) :].strip() if header.lower().startswith(_SCHEME) else given.text("auth_key")
-    return caller_of(request, key)
+    return service_of(request), given, caller_of(request, key)
 
 
 def find_source(service: Service, given: Parameters) -> str | None:

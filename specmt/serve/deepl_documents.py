@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from specmt.serve.context import orders_of, schema, service_of
+from specmt.serve.context import schema
 from specmt.serve.deepl import STRING, authorize, check_wishes, find_source, find_target, find_terms, unsupported
 from specmt.serve.errors import RefusedError
-from specmt.serve.orders import Order
-from specmt.serve.parameters import Parameters
+from specmt.serve.orders import Order, Orders
 from specmt.serve.uploads import Upload, attachment
 
 router: Final = APIRouter(prefix="/v2/document", tags=["DeepL"])
@@ -35,8 +34,7 @@ _KEY: Final = schema({"document_key": STRING}, ["document_key"])
     ),
 )
 async def send(request: Request) -> Any:
-    service, given = service_of(request), await Parameters.read(request)
-    caller = authorize(request, given)
+    service, given, caller = await authorize(request)
     file, source, target = given.file("file"), find_source(service, given), find_target(service, given)
     if file is None:
         raise RefusedError(400, "Parameter 'file' not specified.")
@@ -46,7 +44,7 @@ async def send(request: Request) -> Any:
     output = given.text("output_format")
     if output and f".{output.lower()}" != upload.suffix:
         raise unsupported("output_format", output)
-    order = orders_of(request).add(upload, source, target, service, caller, terms)
+    order = _orders(request).add(upload, source, target, service, caller, terms)
     return {"document_id": order.id, "document_key": order.key}
 
 
@@ -62,12 +60,16 @@ async def status(request: Request, document_id: str) -> Any:
 @router.post("/{document_id}/result", summary="Fetch a document, once", openapi_extra=_KEY)
 async def result(request: Request, document_id: str) -> Response:
     order = await _find(request, document_id)
-    found = orders_of(request).fetch(order)
+    found = _orders(request).fetch(order)
     headers = {"Content-Disposition": attachment(order.name), "Cache-Control": "no-store"}
     return Response(found, media_type="application/octet-stream", headers=headers)
 
 
 async def _find(request: Request, name: str) -> Order:
-    given = await Parameters.read(request)
-    caller = authorize(request, given)
-    return orders_of(request).find(caller.owner, name, given.text("document_key") or "")
+    _, given, caller = await authorize(request)
+    return _orders(request).find(caller.owner, name, given.text("document_key") or "")
+
+
+def _orders(request: Request) -> Orders:
+    orders: Orders = request.app.state.orders
+    return orders

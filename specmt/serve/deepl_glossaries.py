@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from specmt.serve.asked import Pair
-from specmt.serve.context import schema, service_of
+from specmt.serve.context import schema
 from specmt.serve.deepl import STRING, authorize, find_target, unsupported
 from specmt.serve.errors import RefusedError
 from specmt.serve.glossaries import FORMATS, MOST_BYTES_OF_TERM, Glossary, Terms, read_entries
@@ -31,8 +31,8 @@ _JSON: Final = ("application/json",)
 
 @router.get("/v2/glossary-language-pairs", summary="The languages that there can be glossaries for")
 async def glossary_language_pairs(request: Request) -> Any:
-    authorize(request, await Parameters.read(request))
-    pairs = service_of(request).languages.pairs
+    service, _, _ = await authorize(request)
+    pairs = service.languages.pairs
     return {"supported_languages": [{"source_lang": source, "target_lang": target} for source, target in pairs]}
 
 
@@ -49,8 +49,8 @@ async def create(request: Request) -> Response:
 
 @router.get("/v2/glossaries", summary="The glossaries of the key that are for one pair of languages")
 async def find_all(request: Request) -> Any:
-    caller = authorize(request, await Parameters.read(request))
-    found = service_of(request).glossaries.all(caller.owner)
+    service, _, caller = await authorize(request)
+    found = service.glossaries.all(caller.owner)
     return {"glossaries": [_described_single(each) for each in found if len(each.terms) == 1]}
 
 
@@ -78,8 +78,8 @@ async def create_several(request: Request) -> Response:
 
 @router.get("/v3/glossaries", summary="The glossaries of the key")
 async def find_all_several(request: Request) -> Any:
-    caller = authorize(request, await Parameters.read(request))
-    return {"glossaries": [_described(each) for each in service_of(request).glossaries.all(caller.owner)]}
+    service, _, caller = await authorize(request)
+    return {"glossaries": [_described(each) for each in service.glossaries.all(caller.owner)]}
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="What a glossary is")
@@ -89,7 +89,8 @@ async def find_several(request: Request, glossary_id: str) -> Any:
 
 @router.get("/v3/glossaries/{glossary_id}/entries", summary="The entries of a pair of languages, as TSV")
 async def entries_of_pair(request: Request, glossary_id: str) -> Any:
-    terms = _dictionary(await _find(request, glossary_id), request, await Parameters.read(request))
+    service, given, caller = await authorize(request)
+    terms = _dictionary(service.glossaries.find(caller.owner, glossary_id), service, given)
     return {"dictionaries": [_languages(terms) | {"entries": terms.tsv, "entries_format": "tsv"}]}
 
 
@@ -99,15 +100,14 @@ async def entries_of_pair(request: Request, glossary_id: str) -> Any:
     openapi_extra=schema({"name": STRING, "dictionaries": _DICTIONARIES}, [], kinds=_JSON),
 )
 async def change(request: Request, glossary_id: str) -> Any:
-    service, given = service_of(request), await Parameters.read(request)
-    owner = authorize(request, given).owner
+    service, given, caller = await authorize(request)
     more = await _read(service, given.objects("dictionaries"))
-    found = service.glossaries.find(owner, glossary_id)  # and nobody else comes in between from here on
+    found = service.glossaries.find(caller.owner, glossary_id)  # and nobody else comes in between from here on
     terms = dict(found.terms)
     for pair, each in more.items():
         terms[pair] = Terms(pair, {**(terms[pair].entries if pair in terms else {}), **each.entries})
     changed = replace(found, name=_name(given) if given.has("name") else found.name, terms=terms)
-    service.glossaries.put(owner, changed)
+    service.glossaries.put(caller.owner, changed)
     return _described(changed)
 
 
@@ -117,32 +117,30 @@ async def change(request: Request, glossary_id: str) -> Any:
     openapi_extra=schema(_DICTIONARY, ["source_lang", "target_lang", "entries"]),
 )
 async def replace_dictionary(request: Request, glossary_id: str) -> Any:
-    service, given = service_of(request), await Parameters.read(request)
-    owner = authorize(request, given).owner
-    service.glossaries.find(owner, glossary_id)
+    service, given, caller = await authorize(request)
+    service.glossaries.find(caller.owner, glossary_id)
     more = await _read(service, [given])
-    found = service.glossaries.find(owner, glossary_id)
-    service.glossaries.put(owner, replace(found, terms={**found.terms, **more}))
+    found = service.glossaries.find(caller.owner, glossary_id)
+    service.glossaries.put(caller.owner, replace(found, terms={**found.terms, **more}))
     (terms,) = more.values()
     return _described_terms(terms)
 
 
 @router.delete("/v3/glossaries/{glossary_id}/dictionaries", summary="Drop a pair of languages", status_code=204)
 async def remove_dictionary(request: Request, glossary_id: str) -> Response:
-    service, given = service_of(request), await Parameters.read(request)
-    owner = authorize(request, given).owner
-    found = service.glossaries.find(owner, glossary_id)
-    dropped = _dictionary(found, request, given)
+    service, given, caller = await authorize(request)
+    found = service.glossaries.find(caller.owner, glossary_id)
+    dropped = _dictionary(found, service, given)
     left = {pair: each for pair, each in found.terms.items() if each is not dropped}
-    service.glossaries.put(owner, replace(found, terms=left))
+    service.glossaries.put(caller.owner, replace(found, terms=left))
     return Response(status_code=204)
 
 
 @router.delete("/v2/glossaries/{glossary_id}", summary="Drop a glossary", status_code=204)
 @router.delete("/v3/glossaries/{glossary_id}", summary="Drop a glossary", status_code=204)
 async def remove(request: Request, glossary_id: str) -> Response:
-    caller = authorize(request, await Parameters.read(request))
-    service_of(request).glossaries.remove(caller.owner, glossary_id)
+    service, _, caller = await authorize(request)
+    service.glossaries.remove(caller.owner, glossary_id)
     return Response(status_code=204)
 
 
@@ -152,14 +150,13 @@ async def _create(request: Request, dictionaries_of: Callable[[Parameters], list
     :param dictionaries_of: returns what of it are the terms of a pair of languages each
     :raises RefusedError: as :func:`_read` and :meth:`specmt.serve.glossaries.Glossaries.put`, or there are none.
     """
-    service, given = service_of(request), await Parameters.read(request)
-    owner = authorize(request, given).owner
+    service, given, caller = await authorize(request)
     name, dictionaries = _name(given), dictionaries_of(given)
     if not dictionaries:
         raise RefusedError(400, "Parameter 'dictionaries' not specified.")
-    service.glossaries.check_room(owner)
+    service.glossaries.check_room(caller.owner)
     made = Glossary(name, await _read(service, dictionaries))
-    service.glossaries.put(owner, made)
+    service.glossaries.put(caller.owner, made)
     return made
 
 
@@ -209,15 +206,15 @@ def _name(given: Parameters) -> str:
 
 
 async def _find(request: Request, name: str) -> Glossary:
-    caller = authorize(request, await Parameters.read(request))
-    return service_of(request).glossaries.find(caller.owner, name)
+    service, _, caller = await authorize(request)
+    return service.glossaries.find(caller.owner, name)
 
 
-def _dictionary(glossary: Glossary, request: Request, given: Parameters) -> Terms:
+def _dictionary(glossary: Glossary, service: Service, given: Parameters) -> Terms:
     """
     :raises RefusedError: the glossary has nothing for the languages that are asked for.
     """
-    found = glossary.terms.get(_pair(service_of(request), given))
+    found = glossary.terms.get(_pair(service, given))
     if found is None:
         raise RefusedError(404, "Glossary dictionary not found")
     return found

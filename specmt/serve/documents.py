@@ -93,26 +93,8 @@ async def translate_texts(
         raise RefusedError(400, f"{manner.kind} format is not supported")
     documents, options = [_MARK + text.encode() for text in texts], replace(service.options, split=manner.splits)
     work = Work(documents, manner.kind, source, target, options, manner.tags)
-    found = await _Desk(service, work, caller, cutter).run()
+    found = await Desk(service, work, caller, cutter).run()
     return [Written(each.data.removeprefix(_MARK), each.detected) for each in found]
-
-
-async def translate_document(
-    service: LineTranslator,
-    document: bytes,
-    file_format: str,
-    source: str | None,
-    target: str,
-    caller: Caller,
-    cutter: Cutter | None = None,
-) -> Written:
-    """Translates a document.
-
-    :raises RefusedError: it is damaged, or too large, or as :meth:`LineTranslator.translate_lines`.
-    """
-    work = Work([document], file_format, source, target, service.options)
-    (found,) = await _Desk(service, work, caller, cutter).run()
-    return found
 
 
 async def rank_texts(
@@ -124,11 +106,11 @@ async def rank_texts(
     :raises RefusedError: as :meth:`LineTranslator.translate_lines`
     """
     work = Work([_MARK + text.encode()], kind, *pair, options, ranks=options.n_best)
-    return [each.data.removeprefix(_MARK).decode() for each in await _Desk(service, work, caller).run()]
+    return [each.data.removeprefix(_MARK).decode() for each in await Desk(service, work, caller).run()]
 
 
 @final
-class _Desk:
+class Desk:
     """Answers what work in a thread or a process asks for."""
 
     def __init__(self, service: LineTranslator, work: Work, caller: Caller, cutter: Cutter | None = None) -> None:
@@ -141,10 +123,9 @@ class _Desk:
     async def run(self) -> list[Written]:
         """Has the work done.
 
-        :raises RefusedError: it cannot be.
+        :raises RefusedError: a document is damaged, or too large, or as :meth:`LineTranslator.translate_lines`.
         """
-        is_small = self._work.file_format in KINDS and sum(map(len, self._work.documents)) <= SMALL
-        if is_small:
+        if self._work.file_format in KINDS and sum(map(len, self._work.documents)) <= SMALL:
             data = await self._beside()
         else:
             data = await worker.run(self._work, self._answer, self._caller.gone, self._service.limits.seconds)

@@ -121,7 +121,8 @@ class Engine:
         # Under the lock:
         self._arrived: list[Job] = []
         self._cancelled: list[Job] = []
-        self._waiting = 0
+        self.waiting = 0
+        """How many characters wait to be cut into sentences."""
         self._stopping = False
         # Of the thread:
         self._jobs: dict[Feeder, Job] = {}  # that have come in and are not done
@@ -144,11 +145,6 @@ class Engine:
         return self.ready.is_set() and self.error is None and not self._stopping
 
     @property
-    def waiting(self) -> int:
-        """How many characters wait to be cut into sentences."""
-        return self._waiting
-
-    @property
     def tally(self) -> dict[str, Tally]:
         """What came of each way to draft."""
         return {} if self.translator is None else self.translator.session.tally
@@ -165,7 +161,7 @@ class Engine:
         with self._changed:
             if self._stopping or not self._thread.is_alive():
                 raise StoppedError
-            self._waiting += sum(job.characters for job in jobs)
+            self.waiting += sum(job.characters for job in jobs)
             self._arrived += jobs
             self._changed.notify()
 
@@ -283,7 +279,7 @@ class Engine:
         cut = min(cut, job.characters)
         job.characters -= cut
         with self._changed:
-            self._waiting -= cut
+            self.waiting -= cut
 
     def _hand_on(self, job: Job, feeder: Feeder) -> None:
         """Takes the lines that are translated, and finishes a text without others."""

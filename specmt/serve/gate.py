@@ -7,9 +7,11 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specmt.serve.errors import RefusedError, refusal_of
@@ -43,36 +45,28 @@ def body_of(path: str, error: RefusedError) -> tuple[int, dict[str, str], dict[s
 
 
 @final
+@dataclass(frozen=True)
 class Gate:
     """Wraps the application: limits, the log, and failures that show nothing of the inside."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        room: Room,
-        *,
-        most_bytes: tuple[int, int],
-        log: Callable[[str], object] | None,
-        count: Callable[[int], object],
-        check: Callable[[Scope], object],
-    ) -> None:
-        """
-        :param most_bytes: of a body of text, which is read at once, and of one in parts, which has documents
-        :param check: refuses whom it is not for, before anything of a body is read
-        :param log: writes a line
-        :param count: is told the status of each response
-        """
-        self._app = app
-        self._room = room
-        self._most_bytes = most_bytes
-        self._log = log
-        self._count = count
-        self._check = check
+    app: ASGIApp
+    room: Room
+    most_bytes: tuple[int, int]
+    """Of a body of text, which is read at once, and of one in parts, which has documents."""
+
+    log: Callable[[str], object] | None
+    """Writes a line."""
+
+    count: Callable[[int], object]
+    """Is told the status of each response."""
+
+    check: Callable[[Scope], object]
+    """Refuses whom it is not for, before anything of a body is read."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request through."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         started = time.perf_counter()
         status = sent = 0
@@ -96,26 +90,26 @@ class Gate:
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         is_document = headers.get(b"content-type", b"").startswith(b"multipart/")
-        claim, most = Claim(self._room, is_document=is_document), self._most_bytes[is_document]
+        claim, most = Claim(self.room, is_document=is_document), self.most_bytes[is_document]
         scope.setdefault("state", {})["claim"] = claim
         reader = _Reader(receive, claim, most, has_all=length == b"0" and b"transfer-encoding" not in headers)
         try:
-            self._check(scope)
+            self.check(scope)
             if not length.isdigit() or int(length[:20]) > most:
                 raise RefusedError(413, f"Invalid request: request exceeds limit ({most} bytes)")
-            await self._app(scope, reader, send_on)
+            await self.app(scope, reader, send_on)
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
             said = body_of(scope["path"], refusal_of(error))  # and no error kept, which would hold this call
             if status == 0:
-                await _answer(*said, send_on)
+                await _answer(*said)(scope, reader, send_on)
         finally:
             claim.close()
-            self._count(status)
-            if self._log is not None:
+            self.count(status)
+            if self.log is not None:
                 with suppress(OSError):  # a full disk concerns the log alone
-                    self._log(_entry(method, scope, status, sent, reader.read, time.perf_counter() - started))
+                    self.log(_entry(method, scope, status, sent, reader.read, time.perf_counter() - started))
 
 
 @final
@@ -149,12 +143,10 @@ class _Reader:
         return message
 
 
-async def _answer(status: int, body: dict[str, str], more: dict[str, str], send: Send) -> None:
-    content = json.dumps(body).encode()
+def _answer(status: int, body: dict[str, str], more: dict[str, str]) -> Response:
+    content = json.dumps(body)
     headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | more
-    encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": content})
+    return Response(content, status, headers)
 
 
 def _entry(method: str, scope: Scope, status: int, sent: int, read: int, seconds: float) -> str:

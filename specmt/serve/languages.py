@@ -59,12 +59,10 @@ class Languages:
 
     def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, the likeliest first; none but those that are there."""
-        text = text[:MOST]
-        known = self._detector is not None and set(self._detector.nb_classes)
-        found = self._detector.rank(text) if self._detector is not None else []
-        ranked = [Detected(code, round(100.0 * float(share), 1)) for code, share in found]
+        shares: dict[str, float] = {} if self._detector is None else dict(self._detector.rank(text[:MOST]))
+        ranked = [Detected(code, round(100.0 * float(share), 1)) for code, share in shares.items()]
         # Those that the detector has never heard of come last.
-        return ranked + [Detected(code, 0.0) for code in self.codes if not known or code not in known]
+        return ranked + [Detected(code, 0.0) for code in self.codes if code not in shares]
 
     @cached_property
     def _detector(self) -> LanguageIdentifier | None:

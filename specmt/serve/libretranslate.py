@@ -11,13 +11,13 @@ from fastapi.responses import JSONResponse
 
 from specmt.formats import all_suffixes
 from specmt.serve.asked import Manner
-from specmt.serve.context import caller_of, not_modified, schema, service_of, uploads_of
+from specmt.serve.context import caller_of, not_modified, schema, service_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.fair import within
 from specmt.serve.languages import Detected, name_of
 from specmt.serve.parameters import Parameters, beside
 from specmt.serve.sureness import Sureness
-from specmt.serve.uploads import attachment
+from specmt.serve.uploads import Uploads, attachment
 
 router: Final = APIRouter(tags=["LibreTranslate"])
 
@@ -159,13 +159,15 @@ async def translate_file(request: Request) -> Any:
             raise RefusedError(400, f"Invalid request: missing {name} parameter")
     assert file is not None and source is not None and target is not None
     wanted = None if source == "auto" else _find(request, source), _find(request, target)
-    name = await uploads_of(request).translate(file.filename or "", await file.read(), *wanted, service, caller)
+    uploads: Uploads = request.app.state.uploads
+    name = await uploads.translate(file.filename or "", await file.read(), *wanted, service, caller)
     return {"translatedFileUrl": f"{request.app.state.origins.base(request)}/download_file/{quote(name)}"}
 
 
 @router.get("/download_file/{name}", summary="Fetch a translated document")
 async def download_file(request: Request, name: str) -> Response:
-    found = uploads_of(request).find(name)
+    uploads: Uploads = request.app.state.uploads
+    found = uploads.find(name)
     if found is None:
         raise RefusedError(404, "There is no such file, or not any more.")
     headers = {"Content-Disposition": attachment(name), "Cache-Control": "no-store"}

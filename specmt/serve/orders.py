@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, final
 
 from specmt.serve.errors import RefusedError, refusal_of
@@ -14,6 +16,7 @@ from specmt.serve.uploads import SECONDS, Upload, Uploads
 
 if TYPE_CHECKING:
     from specmt.serve.asked import Caller
+    from specmt.serve.documents import Written
     from specmt.serve.glossaries import Terms
     from specmt.serve.service import Service
 
@@ -92,7 +95,8 @@ class Orders:
             claim.pass_on()
             held.enter_context(caller.account.charged(size))
             caller = caller._replace(gone=self._stopping.wait, claim=claim)
-            work = self._translate(order, upload, (source, target), service, caller, terms, held.pop_all())
+            translate = partial(upload.translate, source, target, service, caller, terms)
+            work = self._translate(order, target, translate, held.pop_all())
         self._orders[order.id] = order
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -134,23 +138,16 @@ class Orders:
         await asyncio.gather(*self._tasks)
 
     async def _translate(
-        self,
-        order: Order,
-        upload: Upload,
-        pair: tuple[str | None, str],
-        service: Service,
-        caller: Caller,
-        terms: Terms | None,
-        held: ExitStack,
+        self, order: Order, target: str, translate: Callable[[], Awaitable[Written]], held: ExitStack
     ) -> None:
         try:
             with held:
-                async with self._uploads.unpacking.of(caller.client):
+                async with self._uploads.unpacking.of(order.client):
                     if self._stopping.is_set():
                         raise RefusedError(503, "The server is stopping")
                     order.status = "translating"
-                    written = await upload.translate(*pair, service, caller, terms)
-                if written.detected is not None and written.detected.language == pair[1]:
+                    written = await translate()
+                if written.detected is not None and written.detected.language == target:
                     raise _same_language()
                 self._uploads.keep(order.place, written.data)
             order.status = "done"

@@ -66,15 +66,13 @@ class Parameters:
             raise RefusedError(400, f"Invalid {what}: cannot be read") from None
         return cls(values)
 
-    def text(self, *names: str) -> str | None:
-        """Returns the value of the first of these names that there is.
+    def text(self, name: str) -> str | None:
+        """Returns the value of a name, if there is one.
 
         :raises RefusedError: it is no text, or none that can be written down.
         """
-        for name in names:
-            if (value := self._single(name)) is not None:
-                return _checked(name, value)
-        return None
+        value = self._single(name)
+        return None if value is None else _checked(name, value)
 
     def texts(self, name: str) -> list[str] | None:
         """Returns all values of a name.

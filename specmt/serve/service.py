@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import specmt
 from specmt.errors import DataError
@@ -76,7 +76,7 @@ class Service:
         self.everyone: Final = Account("")
         self._detects = False
         self._error: BaseException | None = None
-        self._rate = Rate(self.limits.requests)
+        self.rate: Final = Rate(self.limits.requests)
         self.glossaries: Final = Glossaries()
         self._cache: Cache[Answer] = Cache(self.limits.cache)
         self._cutters: Cache[Cutter] = Cache(_BUILT)
@@ -152,13 +152,6 @@ class Service:
             raise RefusedError(503, "The model is still being loaded.", retry_after=2)
         return translator
 
-    def admit(self, client: str) -> None:
-        """Counts a request of a client.
-
-        :raises RefusedError: it asks too often.
-        """
-        self._rate.take(client)
-
     def check(self, texts: Sequence[str]) -> int:
         """Returns how many characters texts have.
 
@@ -229,14 +222,7 @@ class Service:
             elif (pair, text) not in answers and (pair, text) not in missing:
                 known = self._find_known((pair, how, text))
                 if known is None:
-                    missing[pair, text] = Job(
-                        lines_of(text),
-                        options,
-                        characters=len(text),
-                        keeps=manner.scores,
-                        client=caller.client,
-                        cutter=cutter,
-                    )
+                    missing[pair, text] = _job(text, options, caller, keeps=manner.scores, cutter=cutter)
                 else:
                     answers[pair, text] = known
         if missing:
@@ -315,15 +301,11 @@ class Service:
         """
         size = self.options.batch_size
         options = DecodingOptions(strategy="beam", beam_size=max(5, count + 1), n_best=count + 1, batch_size=size)
-
-        def make(text: str) -> Job:
-            return Job(lines_of(text), options, characters=len(text), keeps=True, client=caller.client)
-
         pairs = [((source if each.detected is None else each.detected.language) or "", target) for each in answers]
         todo = [number for number, pair in enumerate(pairs) if pair[0] != pair[1]]
         ranks: dict[int, list[str]] = {}
         if kind == "text":
-            jobs = {number: make(texts[number]) for number in todo}
+            jobs = {number: _job(texts[number], options, caller, keeps=True) for number in todo}
             await self._run([(pairs[number], job) for number, job in jobs.items()], caller)
             ranks = {number: _ranks(job.translations) for number, job in jobs.items()}
         else:
@@ -340,23 +322,26 @@ class Service:
 
         :raises RefusedError: as :meth:`translate`
         """
-        job = Job(lines_of(text), options, characters=len(text), client=caller.client, recorder=recorder)
+        job = _job(text, options, caller, recorder=recorder)
         await self._run([(pair, job)], caller)
         return job.text
 
-    async def _run(self, work: Iterable[tuple[Pair, Job]], caller: Caller) -> None:
+    async def _run(self, work: Sequence[tuple[Pair, Job]], caller: Caller) -> None:
         """Has engines do work, for as long as somebody waits for it.
 
         :raises RefusedError: they do not.
         """
-        found = list(work)
-        for pair, _ in found:
+        for pair, _ in work:
             self.translator(pair)  # must be there
         caller.claim.pass_on()
-        await run_jobs([(self._engines[pair], job) for pair, job in found], caller.gone, self.limits.seconds)
+        await run_jobs([(self._engines[pair], job) for pair, job in work], caller.gone, self.limits.seconds)
         now = time.perf_counter()
-        for pair, job in found:
+        for pair, job in work:
             self.metrics.count("-".join(pair), job, now)
+
+
+def _job(text: str, options: DecodingOptions, caller: Caller, **how: Any) -> Job:
+    return Job(lines_of(text), options, characters=len(text), client=caller.client, **how)
 
 
 def _ranks(translations: Sequence[Translation]) -> list[str]:

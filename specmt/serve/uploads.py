@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 from specmt.formats.known import HEAD
 from specmt.serve.asked import Manner
-from specmt.serve.documents import Written, format_of, translate_document
+from specmt.serve.documents import Desk, Written, format_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.fair import Slots, within
+from specmt.serve.markup import Work
 
 if TYPE_CHECKING:
     from specmt.serve.asked import Caller
@@ -87,7 +88,9 @@ class Upload(NamedTuple):
         if self.file_format == "text":
             return await _translate_text(self.content, source, target, service, caller, terms)
         cutter = await service.cutter(terms)
-        return await translate_document(service, self.content, self.file_format, source, target, caller, cutter)
+        work = Work([self.content], self.file_format, source, target, service.options)
+        (found,) = await Desk(service, work, caller, cutter).run()
+        return found
 
 
 @final

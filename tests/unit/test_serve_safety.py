@@ -442,7 +442,7 @@ def test_texts_in_all_threads_do_not_keep_a_server_from_stopping(monkeypatch: py
     monkeypatch.setattr(Service, "stop", stop_and_tell)
 
     async def live() -> list[bool]:
-        served = create_app(Service([Source(("de", "en"), "0" * 64, load)], OPTIONS))._app
+        served = create_app(Service([Source(("de", "en"), "0" * 64, load)], OPTIONS)).app
         async with served.router.lifespan_context(served):  # type: ignore[attr-defined]
             loop = asyncio.get_running_loop()
             texts = [loop.run_in_executor(None, stopped.wait, 10) for _ in range(4)]
