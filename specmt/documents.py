@@ -147,7 +147,6 @@ class _Said:
     """What is known to be wrong with its translation."""
     confidence: float | None = None
     """The probability that its translation is acceptable."""
-    is_there: bool = False
     is_held: bool = False
     """Whether it was translated once more, in parts."""
 
@@ -179,22 +178,6 @@ class _Pending:
     """The sentences that are translated for it, and for others after it."""
 
     stats: Stats = field(default_factory=Stats)
-    done: int = 0
-    """How many of its plans are complete, as far as was looked."""
-
-    said: int = 0
-    """How many of the parts of the next one are."""
-
-    def is_done(self) -> bool:
-        """Whether all its sentences are translated."""
-        while self.done < len(self.plans):
-            parts = self.plans[self.done].parts
-            while self.said < len(parts) and parts[self.said][0].is_there:
-                self.said += 1
-            if self.said < len(parts):
-                return False
-            self.done, self.said = self.done + 1, 0
-        return True
 
 
 def translate_documents(
@@ -218,10 +201,11 @@ def translate_documents(
     options = replace(options, alignments=True)
     # Only exact decoding may be drafted for by what is there; and who names a drafter wants that one.
     looks_up = options.strategy == "speculative" and options.lossless and not options.samples
-    if remember is None or not looks_up or options.drafter != "auto":
+    if not looks_up or options.drafter != "auto":
         remember = None
     waiting: deque[_Pending] = deque()
     asked: deque[tuple[_Said, _Pending]] = deque()
+    """What is not translated yet, and the first document that has it: one is done when the next of it is another's."""
     indices = count()
 
     def planned() -> Iterator[tuple[_Pending, list[Pair]]]:
@@ -235,8 +219,8 @@ def translate_documents(
         for pending, near in group:
             if remember is not None and near:
                 remember(near, drafting)
-            waiting.append(pending)
             asked.extend((said, pending) for said in pending.asked)
+            waiting.append(pending)
             for said in pending.asked:
                 yield Line(next(indices), said.source, aligned=said.aligned)
 
@@ -248,10 +232,9 @@ def translate_documents(
             said.text, said.alignment = translation.text, translation.alignment or None
             is_left = translation.stats.left > 0
             said.damage = "what the model says is damaged" if is_left else damage(said.source, translation.text)
-            said.warnings, said.is_there = translation.warnings, True
-            said.confidence = translation.confidence
+            said.warnings, said.confidence = translation.warnings, translation.confidence
             pending.stats += translation.stats
-            while waiting and waiting[0].is_done():
+            while waiting and not (asked and asked[0][1] is waiting[0]):
                 yield _finish(waiting.popleft(), once_more)
         while waiting:
             yield _finish(waiting.popleft(), once_more)
@@ -313,7 +296,7 @@ def _plan_segment(
     """Returns how a segment is translated, and the sentences that no one asked for yet."""
     text = segment.source.text
     if text in selection.known:
-        return _Plan(number, [(_Said(selection.known[text], is_there=True), "")], "reused"), []
+        return _Plan(number, [(_Said(selection.known[text]), "")], "reused"), []
     inner = None if segment.source.tags else texts_in(text, segment.forms)
     if inner is not None:
         pending = _plan("", inner, known, selection, language)
@@ -323,18 +306,18 @@ def _plan_segment(
     parts: list[tuple[_Said, str]] = []
     fresh: list[_Said] = []
     reused = 0
+    said: _Said | None
     for sentence, separator in [(text, "")] if language is None else _sentences(text, language):
         if sentence in selection.known:
-            parts.append((_Said(selection.known[sentence], is_there=True), separator))
+            said = _Said(selection.known[sentence])
             reused += 1
-            continue
-        if not sentence.strip():
-            parts.append((_Said(sentence, alignment=[], is_there=True), separator))
-            continue
-        said = known.get((sentence, True)) or (None if aligned else known.get((sentence, False)))
-        if said is None:
-            said = known[sentence, aligned] = _Said(source=sentence, aligned=aligned)
-            fresh.append(said)
+        elif not sentence.strip():
+            said = _Said(sentence, alignment=[])
+        else:
+            said = known.get((sentence, True)) or (None if aligned else known.get((sentence, False)))
+            if said is None:
+                said = known[sentence, aligned] = _Said(source=sentence, aligned=aligned)
+                fresh.append(said)
         parts.append((said, separator))
     origin = "reused" if reused == len(parts) else "translated" if fresh else "repeated"
     return _Plan(number, parts, origin), fresh

@@ -186,7 +186,7 @@ class Project:
             raise UsageError(f"`to` must be one of {', '.join(self.languages)}, but is {only!r} instead.")
         wanted = [Path(os.path.abspath(path)) for path in paths]
         unused = set(wanted)
-        for mapped in self._sources:
+        for mapped in self._found[0]:
             for pair in self._pairs(mapped):
                 asked = {path for path in wanted if _is_below(pair.source, path) or _is_below(pair.target, path)}
                 unused -= asked
@@ -244,13 +244,10 @@ class Project:
 
         return partial(rebase, source=str(pair.source.parent), folder=folder, place=place)
 
-    @property
-    def _sources(self) -> list[_Mapped]:
-        """The files that are translated, each by the first rule that fits; none is a translation of another."""
-        return self._found[0]
-
     @cached_property
     def _found(self) -> tuple[list[_Mapped], list[tuple[Path, str]], list[_Rule]]:
+        """The files that are translated, each by the first rule that fits, none of them a translation of another; those
+        that no format reads, and what they are; the rules that fit nothing."""
         found: list[_Mapped] = []
         left: list[tuple[Path, str]] = []
         unused = [*self._rules]
@@ -306,7 +303,7 @@ class Project:
         parts = {"path": path, "dir": posixpath.dirname(path), "stem": stem, "ext": ext}
         source = self.folder / mapped.source
         for to in self.languages:
-            said = _FIELD.sub(partial(_filled, parts | self._codes[to]), template)
+            said = _filled(template, parts | self._codes[to])
             target = Path(os.path.normpath(self.folder / said.lstrip("/")))
             yield ProjectFile(source, target, to, mapped.file_format, settings)
 
@@ -329,8 +326,9 @@ class Project:
         return {each: codes(each, self.source_language, self.variants) for each in languages}
 
 
-def _filled(parts: Mapping[str, str], match: re.Match[str]) -> str:
-    return parts.get(match[1], match[0])
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    """Returns a template with the fields that are known."""
+    return _FIELD.sub(lambda match: parts.get(match[1], match[0]), template)
 
 
 def codes(to: str, source: str, variants: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -423,12 +421,11 @@ def project_of(folder: Path, said: dict[str, Any], names: Sequence[str] | None =
         folder,
         said["from"],
         said["to"],
-        model=said.get("model"),
         memory=tuple(folder / each for each in said.get("memory", ())),
         glossary={code: folder / each for code, each in said.get("glossary", {}).items()},
         check=Checks(**checks | {"baseline": baseline}),
         variants=variants,
-        **{key: said[key] for key in ("forbidden", "keep", "tone", "fuzzy_below") if key in said},
+        **{key: said[key] for key in ("model", "forbidden", "keep", "tone", "fuzzy_below") if key in said},
         _rules=rules,
         _ignored=said.get("ignore", ()),
         _names=names,
@@ -446,7 +443,7 @@ def _rule(source: str, variants: Mapping[str, Mapping[str, str]], said: dict[str
         raise UsageError(f"`target` must have {{to}} in it, but is {said['target']!r} instead.")
     if said.get("format") is not None:
         _known(said["format"], names(), "as `format`")
-    glob = _FIELD.sub(lambda match: known.get(match[1], match[0]), said["source"]).removeprefix("./").strip("/")
+    glob = _filled(said["source"], known).removeprefix("./").strip("/")
     fixed = re.split(r"[*?\[]", glob)[0]
     base = posixpath.dirname(fixed) if fixed != glob or posixpath.splitext(glob)[1] else glob
     if (named := format_of(glob)) in _MEANT:

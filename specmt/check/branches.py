@@ -11,11 +11,10 @@ from typing import Final
 
 from specmt.check.rules import Problem, Rules, compare
 from specmt.formats.glued import Item
-from specmt.formats.icu import Branch, Choice, split
+from specmt.formats.icu import EXACT, Branch, Choice, split
 from specmt.formats.plurals import CATEGORIES, plural_forms
 
 _NAME: Final = re.compile(r"\{\s*([\w.-]+)")
-_EXACT: Final = {"=0": "zero", "=1": "one", "=2": "two"}
 _OPTIONAL: Final = ("zero", "many")
 """Forms that some have of languages that need not have them."""
 
@@ -65,21 +64,18 @@ def take_apart(raw: str) -> Message | None:
             text += f"{raw[place : choice.start]}{{{_argument(choice, raw)}}}"
             place = choice.end
         text += raw[place : branch.span[1]]
-        counted = next((each for each in _outwards(branch) if each.kind != "select"), None)
-        message.texts[_path(branch, raw)] = text.replace("#", f"{{{_argument(counted, raw)}}}") if counted else text
+        around = [*_outwards(branch)]
+        counted = next((choice for choice, _ in around if choice.kind != "select"), None)
+        path = tuple((_argument(choice, raw), name) for choice, name in reversed(around))
+        message.texts[path] = text.replace("#", f"{{{_argument(counted, raw)}}}") if counted else text
     return message if branches else None
 
 
-def _outwards(branch: Branch) -> Iterator[Choice]:
+def _outwards(branch: Branch) -> Iterator[tuple[Choice, str]]:
+    """Yields the choices that a branch is in, and the names of their cases."""
     while branch.choice is not None:
-        yield branch.choice
+        yield branch.choice, branch.name
         branch = branch.choice.outer
-
-
-def _path(branch: Branch, raw: str) -> Path:
-    if branch.choice is None:
-        return ()
-    return (*_path(branch.choice.outer, raw), (_argument(branch.choice, raw), branch.name))
 
 
 def _argument(choice: Choice, raw: str) -> str:
@@ -106,7 +102,7 @@ def compare_messages(source: Message, target: str, rules: Rules) -> Iterator[Pro
             if name not in ours and _is_wrong(kind, name, rules.languages[1]):
                 yield Problem("branch", f"the {kind} of {argument!r} has {name!r}, which is never taken")
     for path, text in other.texts.items():
-        form = next((_EXACT.get(name, name) for _, name in reversed(path) if name in (*CATEGORIES, *_EXACT)), "")
+        form = next((EXACT.get(name, name) for _, name in reversed(path) if name in (*CATEGORIES, *EXACT)), "")
         found = [*compare(_nearest(source, path), text, rules, form)]
         general = _nearest(source, tuple((argument, "other") for argument, _ in path))
         of_general = {*compare(general, text, rules, form)} if found else ()
@@ -115,8 +111,8 @@ def compare_messages(source: Message, target: str, rules: Rules) -> Iterator[Pro
 
 def _missing(kind: str, ours: Collection[str], names: list[str], language: str) -> Iterator[str]:
     """Yields the cases that a choice must have and has not."""
-    there = {*names, *(_EXACT.get(name, name) for name in names)}
-    wanted = [name for name in ours if kind == "select" or (name[0] == "=" and _EXACT.get(name) not in there)]
+    there = {*names, *(EXACT.get(name, name) for name in names)}
+    wanted = [name for name in ours if kind == "select" or (name[0] == "=" and EXACT.get(name) not in there)]
     if kind == "plural" and {*ours} & {*CATEGORIES} - {"other"}:
         wanted += plural_forms(language)
     yield from (name for name in dict.fromkeys([*wanted, "other"]) if name not in there)
@@ -130,7 +126,7 @@ def _is_wrong(kind: str, name: str, language: str) -> bool:
 
 def _nearest(message: Message, path: Path) -> str:
     """Returns the text for a case, or else that for others; first of the choices between the same arguments."""
-    own, exact = tuple(argument for argument, _ in path), {argument: _EXACT.get(name, name) for argument, name in path}
+    own, exact = tuple(argument for argument, _ in path), {argument: EXACT.get(name, name) for argument, name in path}
     for arguments in chain((own,), message.arguments):
         for names in (dict(path), exact, {}) if len(arguments) == len(path) else ():
             text = message.texts.get(tuple((argument, names.get(argument, "other")) for argument in arguments))

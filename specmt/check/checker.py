@@ -16,8 +16,6 @@ from specmt.check.branches import compare_messages, take_apart
 from specmt.check.findings import ERRORS, Finding
 from specmt.check.rules import LEAST_WORDS, Problem, Rules, address, compare, read, same_code
 from specmt.check.sides import (
-    BILINGUAL,
-    KEYED,
     Match,
     Text,
     arrays_in,
@@ -35,6 +33,7 @@ from specmt.formats.anchors import follow, rebase, targets_in
 from specmt.formats.blocks import text_of
 from specmt.formats.document import KEPT, Document
 from specmt.formats.encoding import decode
+from specmt.formats.known import BILINGUAL, CATALOGUES
 from specmt.languages import primary
 from specmt.project import Settings, options_of
 from specmt.text.printable import shown
@@ -64,6 +63,9 @@ _REFERENCES: Final = re.compile(r"&(?:#60|lt);(/?\w+)&(?:#62|gt);|&#(?:34|39|43|
 _FENCE: Final = re.compile(
     r"\A(?:[ \t>-]|\d+\.)*[`~]{3,}(?![`~])[ \t{.]*(?P<language>\w*)[^\n]*\n|\n[ \t>]*[`~]{3,}\s*\Z"
 )
+_KEYED: Final = CATALOGUES - BILINGUAL
+"""Formats of which each text has a key."""
+
 _PAGES: Final = ("markdown", "md", "mdx", "rst", "asciidoc", "adoc")
 _TEXTS: Final = ("", "text", "txt", "mermaid")
 """Languages of code that is translated, and of what has words that are."""
@@ -125,7 +127,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     mdx = pair.source.suffix == ".mdx"
     source = read_side(data[0], pair.source, pair.file_format, languages, pair.settings)
     both = pair.file_format in BILINGUAL
-    is_page = not both and pair.file_format not in KEYED
+    is_page = not both and pair.file_format not in _KEYED
     try:
         order = languages if both else languages[::-1]
         target = read_side(data[1], pair.target, pair.file_format, order, pair.settings, mdx=mdx)
@@ -135,7 +137,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
     skips = options_of(pair.source, languages, pair.settings).skips
     update, fault = _update(pair)
     deleted = set() if update is None else _deleted(update)
-    ours = texts_of(source, skips) if both or pair.file_format in KEYED else _blocks(source, pair)
+    ours = _blocks(source, pair) if is_page else texts_of(source, skips)
     ours = [each for each in ours if (each.line, each.key) not in deleted]
     if both:
         matches = list(within(target, skips))
@@ -143,7 +145,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
         left = [each for each in source.segments if each.state == "skipped" and not each.reason.startswith(KEPT)]
         known |= {(each.context, _MARK.sub("", each.source.text)) for each in left}
         matches += [Match(each, None) for each in ours if (each.key, _MARK.sub("", each.raw)) not in known]
-    elif pair.file_format in KEYED:
+    elif pair.file_format in _KEYED:
         matches = list(by_key(ours, texts_of(target, skips), arrays_in(source)))
     else:
         inner = text_of(target)
@@ -170,7 +172,7 @@ def check_pair(pair: Pair) -> Iterator[Finding]:
             if problem.kind not in pair.rules.ignore and finding not in seen:
                 seen.add(finding)
                 yield finding
-    yield from _tone(pair, [match for match in matches if match.target])
+    yield from _tone(pair, matches)
     if "outdated" not in pair.rules.ignore:
         if fault is not None:
             raise fault
@@ -280,10 +282,9 @@ def _lost(match: Match, file_format: str) -> Iterator[Problem]:
     source = match.source
     if file_format == "resx" and len(_LETTERS.findall(source.raw)) < LEAST_WORDS:
         return  # what is the same in a language is not in its file
-    if file_format in KEYED and all(map(_NAME.fullmatch, _LETTERS.findall(read(source.raw).words))):
-        return
-    if file_format in KEYED:
-        yield Problem("missing", f"{source.key!r} is not translated")
+    if file_format in _KEYED:
+        if not all(map(_NAME.fullmatch, _LETTERS.findall(read(source.raw).words))):
+            yield Problem("missing", f"{source.key!r} is not translated")
     elif file_format in BILINGUAL:
         yield Problem("missing", f"{source.raw[:60]!r} is not translated")
     else:
@@ -337,17 +338,17 @@ def _tone(pair: Pair, matches: list[Match]) -> Iterator[Finding]:
     if primary(pair.rules.languages[1]) != "de" or "tone" in pair.rules.ignore:
         return
     places = [
-        (match, address(read(match.target.raw).words))
+        (match.source, match.target, address(read(match.target.raw).words))
         for match in matches
         if match.target is not None and match.target.raw != match.source.raw
     ]
-    counts = {name: sum(name in found for _, found in places) for name in ("du", "Sie")}
+    counts = {name: sum(name in found for _, _, found in places) for name in ("du", "Sie")}
     wanted = pair.tone or max(counts, key=lambda name: counts[name])
     wrong = "du" if wanted == "Sie" else "Sie"
     if pair.tone is None and not all(counts.values()):
         return
-    for match, found in places:
-        if wrong in found and match.target is not None:
+    for source, target, found in places:
+        if wrong in found:
             more = "" if pair.tone else f", and {wanted!r} in {counts[wanted]} texts"
             text = f"the reader is {wrong!r} here{more}"
-            yield Finding(pair.shown, match.target.line, "tone", text, match.source.raw, match.target.raw)
+            yield Finding(pair.shown, target.line, "tone", text, source.raw, target.raw)

@@ -225,8 +225,7 @@ def compare(source: str, target: str, rules: Rules, form: str = "") -> Iterator[
             for each in [each for each in found.found[kind] if not there[each]][:_MOST]:
                 # as %ld in %ldy, in code, or <x> where </x> is in another line
                 name = f"(?i:{re.escape(each[1:-1])})" if each.startswith("{:") else re.escape(each)
-                count = len(re.findall(rf"(?<![{{}}]){name}(?![{{}}])", joined))
-                there.update({each: count} if count else {})
+                there[each] += len(re.findall(rf"(?<![{{}}]){name}(?![{{}}])", joined))
     words = _WORD.findall(other.words)
     said = [word for word in words if len({*word}) > 1]  # yyyy, mm and hh are a date
     is_same = words == _WORD.findall(one.words)
@@ -259,10 +258,10 @@ def _numbers(one: str, other: str, rules: Rules, raw: tuple[str, str]) -> Iterat
     is_changed = any(not match["missing"] for match in found)
     targets = raw[1], raw[1].translate(_SEPARATORS)  # where it may be in code
     lost = []
-    for match in found if any(match["missing"] for match in found) else ():
+    for match in (each for each in found if each["missing"]):
         whole = _whole(match["number"])
         there = max(len(whole.findall(each)) for each in targets)
-        if match["missing"] and there < (len(whole.findall(raw[0])) if is_changed else 1):
+        if there < (len(whole.findall(raw[0])) if is_changed else 1):
             lost.append(match)
     for match in [*lost, *(match for match in found if lost and not match["missing"])]:
         yield Problem("number", match[0])
@@ -280,9 +279,8 @@ def _differing(kind: str, one: Counter[str], other: Counter[str], form: str) -> 
             del new[f"<{name}>"], new[f"</{name}>"]
     if kind == "placeholder":
         for side, there in ((lost, other), (new, one)):
-            for each in [each for each in side if each[:1] != "%" or each[1:2] in "({<"]:
-                if there[each]:
-                    del side[each]
+            for each in [each for each in side if there[each] and (each[:1] != "%" or each[1:2] in "({<")]:
+                del side[each]
         if form in _SMALL:
             lost.clear()
     yield from (Problem(kind, f"{each!r} is not in the translation") for each in lost)
@@ -346,11 +344,9 @@ def is_misspelt(one: str, other: str) -> bool:
 
 def _links(one: Counter[str], other: Counter[str], rules: Rules) -> Iterator[Problem]:
     """Yields the links that are lost or misspelt; others of the same place are those of that language."""
-    mapped: Counter[str] = Counter()
-    for target, count in one.items():
-        mapped[rules.mapped(target)] += count
+    mapped = dict.fromkeys(map(rules.mapped, one))
     lost = [each for each in mapped if not other[each]][:_MOST]
-    new = [each for each in other if not mapped[each] and not one[each]][:_MOST]
+    new = [each for each in other if each not in mapped and not one[each]][:_MOST]
     for each in list(lost):
         near = next((to for to in new if _place(to) == _place(each)), None)
         near = near or next((to for to in new if "" in (_place(each), _place(to))), None)

@@ -20,12 +20,6 @@ from specmt.formats.plurals import CATEGORIES
 from specmt.project import Settings, options_of
 from specmt.update.pairing import Shape, cheapest
 
-BILINGUAL: Final = frozenset(("po", "xliff", "qt", "tmx", "xcstrings"))
-"""Formats of which a file has texts and their translations."""
-
-KEYED: Final = frozenset(("json", "yaml", "strings", "stringsdict", "properties", "android", "resx", "php", "fluent"))
-"""Formats of which each text has a key."""
-
 _BLOCKS: Final = ("", "code", "HTML", "JSX", "image", "math")
 _HEADING: Final = re.compile("#{1,6} |={1,6} ")
 

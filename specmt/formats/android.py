@@ -22,7 +22,6 @@ from specmt.formats.markup import (
     opening_with,
     plain_text,
     quoted,
-    value_of,
     xml_document,
     xml_escape,
     xml_unescape,
@@ -55,16 +54,16 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
     lines = LineNumbers(text)
     names: dict[str, int] = {}
     for resource in children(opening_with("resources", text), ("string", "plurals", "string-array", "item")):
-        first, attributes = resource.first, resource.first.attributes(text)
-        name = value_of(text, attributes["name"]) if "name" in attributes else ""
-        if resource.name == "string" and first.kind == "open" and "product" not in attributes:
+        first = resource.first
+        name = first.value(text, "name")
+        if resource.name == "string" and first.kind == "open" and "product" not in first.attributes(text):
             if name in names:
                 raise DataError(f"line {lines(first.start)} has the name {name!r} of line {names[name]} again")
             names[name] = lines(first.start)
-        if "translatable" in attributes and value_of(text, attributes["translatable"]) == "false":
+        if first.value(text, "translatable") == "false":
             parts.append(Part(resource.start, resource.end, "marked not to be translated"))
             continue
-        if resource.name == "item" and ("type" not in attributes or value_of(text, attributes["type"]) != "string"):
+        if resource.name == "item" and first.value(text, "type") != "string":
             continue
         items = (each for each in resource.elements if each.name == "item")
         for each in [resource] if resource.name in ("string", "item") else items:
@@ -91,7 +90,7 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             else:
                 collect(inline, each.inner, pairs=_PAIRS)
                 inline.apart(_quotes())
-            quantity = _quantity(text, each)
+            quantity = each.first.value(text, "quantity")
             if resource.name == "plurals" and quantity not in ("other", *forms) and quantity in CATEGORIES:
                 parts.append(Part(each.start, each.end, "form that the target lacks"))
                 continue
@@ -101,16 +100,11 @@ def _segments(forms: Sequence[str], parts: list[Part], text: str) -> Iterator[Se
             yield from segments
 
 
-def _quantity(text: str, item: Element) -> str:
-    span = item.first.attributes(text).get("quantity")
-    return "" if span is None else value_of(text, span)
-
-
 def _forms(
     text: str, plural: Element, item: Element, forms: Sequence[str], segment: Segment, translation: Tagged, tell: Tell
 ) -> Iterator[Edit]:
     """Yields how the form for other numbers is written, with those of the target that the source has not."""
-    items = {_quantity(text, each): each for each in plural.elements}
+    items = {each.first.value(text, "quantity"): each for each in plural.elements}
     edits = [*segment.edits(translation, tell)]
     start, end = item.first.attributes(text)["quantity"]
     said, tail = edited(text, edits, item.inside), text[item.inside[1] : item.end]

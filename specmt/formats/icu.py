@@ -26,7 +26,9 @@ _SYNTAX: Final = re.compile(rf"(?=[^{{}}]*[{{}}])(?:{_CHOICE.replace('?P<kind>',
 _ORDINAL: Final = re.compile(r"#\w{0,3}\.?")
 """As in 1st."""
 
-_EXACT: Final = {"=0": "zero", "=1": "one", "=2": "two"}
+EXACT: Final = {"=0": "zero", "=1": "one", "=2": "two"}
+"""Cases of one number, and the forms that others have for it."""
+
 _HIDDEN: Final = "\ufffc"
 
 
@@ -65,7 +67,7 @@ class Branch:
         """
         if self.choice is None or self.choice.kind != "plural" or self.name != "other" or not self.is_leaf:
             return []
-        names = {_EXACT.get(branch.name, branch.name) for branch in self.choice.branches}
+        names = {EXACT.get(branch.name, branch.name) for branch in self.choice.branches}
         copy = [(self.span[0], edit.start), *edit.pieces, (edit.end, self.span[1])]
         added = [piece for form in forms if form not in names for piece in (f"{form} {{", *copy, "} ")]
         gone = [

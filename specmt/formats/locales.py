@@ -40,8 +40,6 @@ _NOT_PLAIN: Final = re.compile(r":(?!\S)|\s#")
 _NAMES: Final = frozenset(("class", "href", "icon", "id", "identifier", "layout", "link", "permalink", "slug", "url"))
 """Keys of data whose values in small letters are no text."""
 
-_Pair = tuple[yaml.Node, yaml.Node]
-
 
 def read(data: bytes, options: FormatOptions) -> Document:
     """Reads values that are text; where the keys at the root are languages, those of the source's language.
@@ -84,7 +82,7 @@ class _Reader:
 
     def root(self, root: yaml.Node) -> Iterator[Segment]:
         """Yields the texts of a document."""
-        pairs: list[_Pair] = root.value if isinstance(root, yaml.MappingNode) else []
+        pairs: list[tuple[yaml.Node, yaml.Node]] = root.value if isinstance(root, yaml.MappingNode) else []
         codes = [str(key.value) for key, value in pairs if isinstance(value, yaml.MappingNode)]
         if not codes or len(codes) < len(pairs) or not all(map(is_language, codes)):
             self._is_data = True

@@ -67,6 +67,11 @@ class Token(NamedTuple):
             found.setdefault(match[1], match.span(2) if match[2] is not None else (match.end(), match.end()))
         return found
 
+    def value(self, text: str, *names: str) -> str:
+        """Returns the value of the first of some attributes that it has; nothing where it has none."""
+        attributes = self.attributes(text)
+        return next((value_of(text, attributes[each]) for each in names if each in attributes), "")
+
 
 def xml_document(
     data: bytes,

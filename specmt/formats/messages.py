@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from specmt.errors import DataError
 from specmt.formats.accelerators import hide
@@ -25,7 +26,7 @@ from specmt.formats.document import (
 from specmt.formats.encoding import decode
 from specmt.formats.glued import Item
 from specmt.formats.inline import Inline, in_place
-from specmt.formats.outline import TOKEN
+from specmt.formats.outline import json_values
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.formats.values import LETTER, NAME, is_code
 from specmt.types import Span, Tagged
@@ -69,15 +70,14 @@ _FORM: Final = re.compile(rf"(.+?(?<!_ordinal))_({'|'.join(CATEGORIES)})")
 """A key of i18next for a plural form."""
 
 
-@dataclass(slots=True)
-class _Value:
+class _Value(NamedTuple):
     """A string that is a value."""
 
     path: tuple[str, ...]
     key: Span
     span: Span
-    after: int = 0
-    """Where the next key is, if that is beside it."""
+    after: int
+    """Where the next key is, if that is beside it; else 0."""
 
 
 class _Reader:
@@ -93,7 +93,11 @@ class _Reader:
 
     def segments(self) -> Iterator[Segment]:
         """Yields the strings that are texts."""
-        values = [*self._values()]
+        values = [
+            _Value(each.path, each.key, each.span, following.key[0])
+            for each, following in pairwise(json_values(self._text))
+            if each.kind == "value" and self._text[each.span[0]] == '"'
+        ]
         plurals: dict[tuple[str, ...], dict[str, _Value]] = {}
         for value in values:
             if (form := _FORM.fullmatch(value.path[-1])) is not None:
@@ -124,40 +128,6 @@ class _Reader:
                 for segment in self._string((start, end), value.path):
                     edits = partial(self._plural, form[1], group, segment) if form[2] == "other" else segment.edits
                     yield replace(segment, edits=edits)
-
-    def _values(self) -> Iterator[_Value]:
-        path: list[str | int] = []
-        kinds: list[str] = []
-        is_key = False
-        key = (0, 0)
-        last: _Value | None = None
-        for match in TOKEN.finditer(self._text):
-            token = match[0]
-            if token in "{[":
-                kinds.append(token)
-                path.append("" if token == "{" else 0)
-                is_key = token == "{"
-            elif token in "}]":
-                kinds.pop()
-                path.pop()
-            elif token == ",":
-                is_key = kinds[-1] == "{"
-                if not is_key:
-                    number = path[-1]
-                    assert isinstance(number, int)
-                    path[-1] = number + 1
-                continue
-            elif token == ":":
-                is_key = False
-            elif token[0] == '"' and is_key:
-                path[-1], key = json.loads(token), match.span()
-                if last is not None:
-                    last.after = key[0]
-            elif token[0] == '"':
-                last = _Value(tuple(map(str, path)), key, match.span())
-                yield last
-                continue
-            last = None
 
     def _is_gone(self, form: str, value: _Value) -> bool:
         """Whether the target has not the plural form that a value is."""
@@ -212,8 +182,4 @@ def _nested(text: str, span: Span) -> Iterator[Item]:
 
 
 def _decode(raw: str) -> str:
-    if "\\" not in raw:
-        return raw
-    text = json.loads(f'"{raw}"', strict=False)
-    assert isinstance(text, str)
-    return text
+    return str(json.loads(f'"{raw}"', strict=False)) if "\\" in raw else raw

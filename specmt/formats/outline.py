@@ -14,12 +14,12 @@ from tree_sitter import Node
 
 from specmt.formats import php, strings
 from specmt.formats.html import VOID
-from specmt.formats.markup import Token, html_tokens, local, value_of, xml_tokens
+from specmt.formats.markup import html_tokens, local, xml_tokens
 from specmt.formats.scalars import composed
 from specmt.languages import is_code
 from specmt.types import Span
 
-TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 """A token of JSON."""
 
 XML: Final = frozenset(("android", "resx", "xliff", "qt", "tmx"))
@@ -88,40 +88,48 @@ class _Tree:
             self.marks.append(Mark(start, end, "end", first.key))
 
 
+class JsonValue(NamedTuple):
+    """A value of JSON, or what begins or ends one that others are in."""
+
+    kind: Literal["map", "list", "end", "value"]
+    path: tuple[str, ...]
+    key: Span
+    """Where its key is; 0 where it has none."""
+
+    span: Span
+
+
+def json_values(text: str) -> Iterator[JsonValue]:
+    """Yields what is in JSON that is known to be well-formed."""
+    path: list[str | int] = []
+    key: Span | None = None
+    for match in _TOKEN.finditer(text):
+        token, span = match[0], match.span()
+        if token in "}]":
+            path.pop()
+            yield JsonValue("end", tuple(map(str, path)), (0, 0), span)
+        elif token == ",":
+            key, number = None, path[-1]
+            path[-1] = "" if isinstance(number, str) else number + 1
+        elif token != ":" and key is None and path and isinstance(path[-1], str):
+            path[-1], key = json.loads(token), span
+        elif token != ":":
+            kind: Literal["map", "list", "value"] = "map" if token == "{" else "list" if token == "[" else "value"
+            yield JsonValue(kind, tuple(map(str, path)), key or (0, 0), span)
+            if kind != "value":
+                path.append("" if kind == "map" else 0)
+                key = None
+
+
 def _json(text: str, tree: _Tree, most: int = _DEEPEST) -> None:
     """
     :param most: how deep the containers are that are values
     """
-    path: list[str | int] = []
-    kinds: list[str] = []
-    start, is_key = -1, False
-    for match in TOKEN.finditer(text):
-        token, end = match[0], match.end()
-        if start < 0:
-            start = match.start()
-        key = ".".join(map(str, path)) if token not in ",:" and len(path) <= most else ""
-        if token in "{[":
-            tree.add(start, end, "map" if token == "{" else "list", key)
-            kinds.append(token)
-            path.append("" if token == "{" else 0)
-            start, is_key = -1, token == "{"
-        elif token in "}]":
-            kinds.pop()
-            path.pop()
-            tree.close(match.start(), end, is_whole=len(path) >= most)
-            start = -1
-        elif token == ",":
-            is_key = kinds[-1] == "{"
-            number = path[-1]
-            path[-1] = "" if isinstance(number, str) else number + 1
-            start = -1
-        elif token == ":":
-            is_key = False
-        elif is_key:
-            path[-1] = json.loads(token)
+    for kind, path, key, (start, end) in json_values(text):
+        if kind == "end":
+            tree.close(start, end, is_whole=len(path) >= most)
         else:
-            tree.add(start, end, "value", key)
-            start = -1
+            tree.add(key[0] or start, end, kind, ".".join(path) if len(path) <= most else "")
 
 
 def _xml(text: str, tree: _Tree) -> None:
@@ -130,7 +138,7 @@ def _xml(text: str, tree: _Tree) -> None:
     for token in xml_tokens(text, fragment=True):
         if token.kind in ("open", "empty"):
             is_deep, above = len(opened) > _DEEPEST, f"{opened[-1][0]}/" if opened else ""
-            is_unit, name = local(token.name) in _UNITS, _name(text, token)
+            is_unit, name = local(token.name) in _UNITS, token.value(text, *_NAMES)
             path = "" if is_deep else f"{above}{local(token.name)}[{name}]"
             tree.add(token.start, token.end, "map", "" if not (path and name) else name if is_unit else path)
             opened.append((path, is_deep or token.kind == "empty" or is_unit))
@@ -138,11 +146,6 @@ def _xml(text: str, tree: _Tree) -> None:
             opened[-1] = opened[-1][0], True
         if token.kind in ("close", "empty"):
             tree.close(token.start, token.end, is_whole=opened.pop()[1])
-
-
-def _name(text: str, token: Token) -> str:
-    attributes = token.attributes(text)
-    return next((value_of(text, attributes[each]) for each in _NAMES if each in attributes), "")
 
 
 def _yaml(text: str, tree: _Tree) -> None:

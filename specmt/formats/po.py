@@ -16,6 +16,7 @@ from specmt.formats.document import (
     Document,
     Edit,
     FormatOptions,
+    LineNumbers,
     RefusedError,
     Segment,
     State,
@@ -30,11 +31,14 @@ from specmt.formats.plurals import plural_forms
 from specmt.languages import primary
 from specmt.types import Span, Tagged
 
-_LINE: Final = re.compile(r"[^\n]*\n?")
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _STRING: Final = re.compile(
     r"(?P<former>\#\|)?(?:\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,9}\])?))?\s*"
     r'"(?P<body>[^"\\]*(?:\\.[^"\\]*)*)"\s*'
 )
+_BEGINS: Final = re.compile(r"#|msgctxt|msgid(?!_plural)")
+"""How a line begins that is behind a message."""
+
 _ESCAPE: Final = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPES: Final = str.maketrans({char: f"\\{letter}" for letter, char in _ESCAPED.items()} | {'"': '\\"', "\\": "\\\\"})
@@ -60,9 +64,6 @@ _ONE_AND_MANY: Final = "nplurals=2; plural=(n != 1);"
 """Plural forms of most other languages."""
 
 
-"""What programs say of an entry: notes, places and flags."""
-
-
 @dataclass(slots=True)
 class _Value:
     """A string of an entry, which may be written in several lines."""
@@ -73,10 +74,10 @@ class _Value:
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
-    start: int
-    """Where its first line is that is no comment by a translator or a programmer."""
+    start: int = -1
+    """Where its first line is that is no comment by a translator or a programmer; before there is one, -1."""
 
     values: dict[str, _Value] = field(default_factory=dict)
     former: dict[str, str] = field(default_factory=dict)
@@ -115,32 +116,31 @@ def read(data: bytes, options: FormatOptions) -> Document:
     style = _Style(text, encoding, entries, header, options)
     segments: list[Segment] = []
     seen: dict[str | tuple[str, str], int] = {}
-    place = line = 0
+    lines = LineNumbers(text)
     for entry in entries:
-        line += text.count("\n", place, entry.start)
-        place = entry.start
+        line = lines(entry.start)
         said, context = entry.values["msgid"].text, _context(entry)
         key = said if context is None else (context, said)  # tuples take memory
         if key in seen:
-            raise DataError(f"line {line + 1} has the message of line {seen[key]} again")
-        seen[key] = line + 1
+            raise DataError(f"line {line} has the message of line {seen[key]} again")
+        seen[key] = line
         if entry is not header:
-            segments += style.segments(entry, line + 1)
+            segments += style.segments(entry, line)
 
     def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
-        messages = {id(style.messages[number]): style.messages[number] for number in written}.values()
+        messages = dict.fromkeys(style.messages[number] for number in written)
         doubtful = {
-            id(style.messages[number].entry)
+            style.messages[number].entry
             for number, said in written.items()
             if not said.is_whole or options.is_fuzzy([said])
         }
-        doubtful |= {id(message.entry) for message in messages if len(message.said or ()) < message.count}
+        doubtful |= {message.entry for message in messages if len(message.said or ()) < message.count}
         for message in messages:
             if message.count > 1:
                 yield from style.message(message)
-        for entry in {id(message.entry): message.entry for message in messages}.values():
-            yield from style.flag(entry, is_sure=id(entry) not in doubtful)
-        yield from style.head(header) if header is not None else style.first() if written else ()
+        for entry in dict.fromkeys(message.entry for message in messages):
+            yield from style.flag(entry, is_sure=entry not in doubtful)
+        yield from style.head(header) if header is not None else style.first()
 
     return TextDocument(text, encoding, hide(segments), finish=finish)
 
@@ -151,46 +151,34 @@ def _context(entry: _Entry) -> str | None:
 
 def _entries(text: str) -> Iterator[_Entry]:
     entry: _Entry | None = None
+    ahead = _Entry()
+    """What is said before the next one."""
     key = ""
-    flags: tuple[tuple[str, ...], Span] | None = None
-    former: dict[str, str] = {}
-    former_span: Span | None = None
-    start: int | None = None
-    place = number = 0
-    while place < len(text):
-        match = _LINE.match(text, place)
-        assert match is not None
-        line, begin, place = match[0], place, match.end()
-        number += 1
+    for number, match in enumerate(_LINE.finditer(text), 1):
+        line, (begin, end) = match[0], match.span()
         stripped = line.strip()
-        if entry is not None and entry.slots and (not stripped or stripped[0] == "#" or _starts(stripped)):
+        if entry is not None and entry.slots and (not stripped or _BEGINS.match(stripped)):
             yield entry
             entry, key = None, ""
-        if not stripped or stripped.startswith("#~"):
-            continue
         if stripped.startswith("#,"):
-            flags = tuple(flag.strip() for flag in stripped[2:].split(",") if flag.strip()), (begin, place)
-            start = begin if start is None else start
+            ahead.flags = tuple(flag.strip() for flag in stripped[2:].split(",") if flag.strip())
+            ahead.flags_span = begin, end
+            ahead.start = begin if ahead.start < 0 else ahead.start
+        if not stripped or (stripped[0] == "#" and not stripped.startswith("#|")):
             continue
-        if stripped[0] == "#" and not stripped.startswith("#|"):
-            continue
-        said = _STRING.fullmatch(line.strip())
+        said = _STRING.fullmatch(stripped)
         if said is None:
             raise DataError(f"line {number} is neither a comment nor a string of a message")
         body = _unescape(said["body"])
-        if entry is None and start is None:
-            start = begin
+        if entry is None and ahead.start < 0:
+            ahead.start = begin
         if said["former"] is not None:
-            former_key = said["key"] or next(reversed(former), "")
-            former[former_key] = former.get(former_key, "") + body
-            former_span = (begin if former_span is None else former_span[0], place)
+            former_key = said["key"] or next(reversed(ahead.former), "")
+            ahead.former[former_key] = ahead.former.get(former_key, "") + body
+            ahead.former_span = (begin if ahead.former_span is None else ahead.former_span[0], end)
             continue
         if entry is None:
-            first = begin if start is None else start
-            entry = _Entry(first, former=former, former_span=former_span)
-            if flags is not None:
-                entry.flags, entry.flags_span = flags
-            flags, former, former_span, start = None, {}, None, None
+            entry, ahead = ahead, _Entry()
         quote, last = begin + line.index('"'), begin + line.rindex('"') + 1
         if said["key"] is not None:
             key = said["key"]
@@ -210,14 +198,10 @@ def _entries(text: str) -> Iterator[_Entry]:
         yield entry
 
 
-def _starts(line: str) -> bool:
-    return line.startswith(("msgctxt", "msgid")) and not line.startswith("msgid_plural")
-
-
 Edits = Callable[[Tagged, Tell], Iterable[Edit]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Message:
     """A message in one or several parts."""
 
@@ -237,15 +221,15 @@ class _Style:
     ) -> None:
         self.messages: list[Message] = []
         """That of each segment."""
-        self._options, self._encoding = options, encoding
+        self._encoding = encoding
         self._names = plural_forms(options.target)
-        self._lacks_forms = any("msgid_plural" in entry.values for entry in entries)
-        self._moment = _moment()
+        self._fields = {"PO-Revision-Date": _moment(), "Language": options.target.replace("-", "_")}
         self._end = "\r\n" if "\r\n" in text[:1000] else "\n"
-        said = "" if header is None else next((header.values[slot].text for slot in header.slots), "")
+        said = "" if header is None else header.values[header.slots[0]].text
         found = re.search(r"nplurals\s*=\s*(\d{1,2})(?!\d)", said)
-        self._lacks_forms &= "Plural-Forms:" not in said
-        self._forms = _plural_forms(options.target)
+        self._lacks_forms = "Plural-Forms:" not in said and any("msgid_plural" in entry.values for entry in entries)
+        language = primary(options.target)
+        self._forms = next((forms for names, forms in _PLURALS if language in names.split()), _ONE_AND_MANY)
         self._count = int(found[1]) if found else int(re.findall(r"\d", self._forms)[0])
         self._text = text
         long = (line for entry in entries for line in text[slice(*entry.values["msgid"].span)].split("\n"))
@@ -253,29 +237,24 @@ class _Style:
 
     def segments(self, entry: _Entry, line: int) -> Iterator[Segment]:
         """Yields the texts of a message: one, or those for one thing and for several."""
-        slots = entry.slots
+        forms = () if "msgid_plural" in entry.values else self._names
+        wanted = [f"msgstr[{number}]" for number in range(self._count)]
         if "msgid_plural" not in entry.values:
-            plan = [("msgid", slots[:1])]
+            plan = [("msgid", entry.slots[:1])]
+        elif self._count > 1:
+            plan = [("msgid", wanted[:1]), ("msgid_plural", wanted[1:])]
         else:
-            wanted = [f"msgstr[{number}]" for number in range(self._count)]
-            plan = [("msgid", wanted[:1]), ("msgid_plural", wanted[1:])] if self._count > 1 else []
-            plan = plan or [("msgid_plural", wanted)]
+            plan = [("msgid_plural", wanted)]
         for key, targets in plan:
             value = entry.values[key]
             inline = Inline(value.text)
             inline.text(0, len(value.text))
             inline.apart(find_marks)
-            parts = [
-                *in_place(
-                    inline, lambda _: line, forms=() if "msgid_plural" in entry.values else self._names, entities=True
-                )
-            ]
+            parts = [*in_place(inline, lambda _: line, forms=forms, entities=True)]
             existing = [entry.values[slot].text for slot in targets if slot in entry.values]
             target = meant(next((text.strip() for text in existing if text), ""))
             former = meant(entry.former.get(key, "").strip())
-            state: State = "translated" if any(existing) else "new"
-            if state == "translated" and "fuzzy" in entry.flags:
-                state = "fuzzy"
+            state: State = "new" if not any(existing) else "fuzzy" if "fuzzy" in entry.flags else "translated"
             near = ((former, target),) if former and target else ()
             is_message = any(part.written[0] or part.source.tags for part in parts)
             written = (value.text, target) if is_message else ("", "")
@@ -342,8 +321,7 @@ class _Style:
     def first(self) -> Iterator[Edit]:
         """Yields a header for a catalogue that has plural forms and none, with which gettext cannot do."""
         fields = {
-            "PO-Revision-Date": self._moment,
-            "Language": self._options.target.replace("-", "_"),
+            **self._fields,
             "MIME-Version": "1.0",
             "Content-Type": f"text/plain; charset={self._encoding.codec.upper()}",
             "Content-Transfer-Encoding": "8bit",
@@ -355,15 +333,8 @@ class _Style:
 
     def head(self, header: _Entry) -> Iterator[Edit]:
         """Yields the language, the date, and what a template leaves open."""
-        if not header.slots:
-            return
         start, end = header.values[header.slots[0]].span
-        fields = {
-            "PO-Revision-Date": self._moment,
-            "Language": self._options.target.replace("-", "_"),
-        }
-        if self._lacks_forms:
-            fields["Plural-Forms"] = self._forms
+        fields = self._fields | ({"Plural-Forms": self._forms} if self._lacks_forms else {})
         for name, value in fields.items():
             found = re.compile(rf'(?:"|\\n){name}:([ ]?)((?:[^"\\]|\\[^n])*)\\n').search(self._text, start, end)
             if found is None:
@@ -379,14 +350,15 @@ class _Style:
     def _quoted(self, text: str, column: int) -> str:
         """Returns a string as gettext writes it."""
         lines = [part for line in re.findall(r"[^\n]*\n|[^\n]+", text) for part in self._wrapped(line)]
-        if len(lines) == 1 and (not self._width or column + len(_escape(lines[0])) + 2 <= _WIDTH + 1):
-            return f'"{_escape(lines[0])}"'
-        return self._end.join(['""', *(f'"{_escape(line)}"' for line in lines)]) if lines else '""'
+        said = [f'"{line.translate(_ESCAPES)}"' for line in lines] or ['""']
+        if len(said) == 1 and (not self._width or column + len(said[0]) <= _WIDTH + 1):
+            return said[0]
+        return self._end.join(['""', *said])
 
     def _wrapped(self, line: str) -> Iterator[str]:
         now = ""
         for word in re.findall(r"\S+\s*|\s+", line):
-            if now and self._width and len(_escape(now + word)) + 2 > self._width:
+            if now and self._width and len((now + word).translate(_ESCAPES)) + 2 > self._width:
                 yield now
                 now = ""
             now += word
@@ -416,10 +388,6 @@ def _unescape(body: str) -> str:
     return _ESCAPE.sub(meaning, body) if "\\" in body else body
 
 
-def _escape(text: str) -> str:
-    return text.translate(_ESCAPES)
-
-
 def _check(flags: tuple[str, ...], source: str, target: str) -> None:
     """
     :raises RefusedError: the translation has other format directives than its source.
@@ -430,7 +398,3 @@ def _check(flags: tuple[str, ...], source: str, target: str) -> None:
         pattern = _BRACES if "brace" in flag or flag in ("csharp-format", "java-format") else _PRINTF
         if sorted(pattern.findall(source)) != sorted(pattern.findall(target)):
             raise RefusedError(f"its {flag} directives are not those of the message")
-
-
-def _plural_forms(language: str) -> str:
-    return next((forms for names, forms in _PLURALS if primary(language) in names.split()), _ONE_AND_MANY)

@@ -26,7 +26,6 @@ from specmt.formats.inline import Inline, meant, render
 from specmt.formats.left import told
 from specmt.formats.markup import (
     Element,
-    Token,
     break_before,
     children,
     collect,
@@ -40,7 +39,7 @@ from specmt.formats.markup import (
 )
 from specmt.formats.plurals import count_of_forms, plural_forms
 from specmt.languages import primary
-from specmt.types import Span, Tagged
+from specmt.types import Tagged
 
 _GONE: Final = ("vanished", "obsolete")
 _FILTERS: Final = re.compile(";;")
@@ -58,7 +57,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     segments: list[Segment] = []
     parts: list[Part] = []
     root = next(token for token in tokens if token.kind in ("open", "empty"))
-    said = {primary(_attribute(text, root, each)) for each in ("sourcelanguage", "language")}
+    said = {primary(root.value(text, each)) for each in ("sourcelanguage", "language")}
     is_one = len(said) == 1 and said != {""}  # then what is there is no translation yet
     for outer in children(tokens, ("context", "message")):
         inner = outer.elements if outer.name == "context" else [outer]
@@ -85,8 +84,8 @@ def _message(
 ) -> Iterator[Segment]:
     inner = {each.name: each for each in message.elements}
     source, old = inner.get("source"), inner.get("translation")
-    kind = _attribute(text, old.first, "type") if old else "unfinished"
-    if source is None or kind in _GONE or (old and _attribute(text, old.first, "variants") == "yes"):
+    kind = old.first.value(text, "type") if old else "unfinished"
+    if source is None or kind in _GONE or (old and old.first.value(text, "variants") == "yes"):
         parts.append(Part(message.start, message.end, "used no more, or translated in several lengths"))
         return
     inline = collect(Inline(text, xml_unescape), source.inner, pairs=frozenset())
@@ -96,7 +95,7 @@ def _message(
     if found is None:
         return
     tagged, span = found
-    is_plural = _attribute(text, message.first, "numerus") == "yes"
+    is_plural = message.first.value(text, "numerus") == "yes"
     forms_of = [] if old is None else (is_plural and old.elements) or [old]
     known = [each for each in forms_of if plain_text(text, each.inner)]
     state: State = "new" if not known else "fuzzy" if kind == "unfinished" else "translated"
@@ -124,11 +123,6 @@ def _message(
     raw = (text[slice(*source.inside)], text[slice(*known[0].inside)] if known else "") if tagged.tags else ("", "")
     forms = plural_forms(options.target)
     yield Segment(tagged, lines(span[0]), edits, state, target, context, written=raw, span=span, forms=forms)
-
-
-def _attribute(text: str, token: Token, name: str) -> str:
-    span: Span | None = token.attributes(text).get(name)
-    return "" if span is None else value_of(text, span)
 
 
 def _escape(text: str) -> str:

@@ -40,7 +40,7 @@ def _segments(text: str, parts: list[Part], forms: Sequence[str]) -> Iterator[Se
     lines = LineNumbers(text)
     for resource in children(opening_with("root", text), ("data",)):
         attributes = resource.first.attributes(text)
-        name = value_of(text, attributes["name"]) if "name" in attributes else ""
+        name = resource.first.value(text, "name")
         kind = value_of(text, attributes["type"]) if "type" in attributes else "System.String"
         if not _STRING.match(kind) or "mimetype" in attributes or name.startswith(">>"):
             parts.append(Part(resource.start, resource.end, "value of another kind"))

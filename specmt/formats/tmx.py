@@ -17,7 +17,6 @@ from specmt.formats.markup import (
     opening_with,
     plain_text,
     quoted,
-    value_of,
     xml_document,
     xml_escape,
     xml_unescape,
@@ -43,9 +42,7 @@ def _segments(text: str, options: FormatOptions) -> Iterator[Segment]:
         variants: dict[str, Element] = {}
         for each in unit.elements:
             if each.name == "tuv":
-                attributes = each.first.attributes(text)
-                named = attributes.get("xml:lang", attributes.get("lang"))
-                variants.setdefault("" if named is None else primary(value_of(text, named)), each)
+                variants.setdefault(primary(each.first.value(text, "xml:lang", "lang")), each)
         own, other = (variants.get(primary(language)) for language in (options.source, options.target))
         source = None if own is None else _text_of(own)
         if own is None or source is None:

@@ -23,7 +23,7 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline
-from specmt.formats.outline import TOKEN
+from specmt.formats.outline import json_values
 from specmt.formats.plurals import CATEGORIES, plural_forms
 from specmt.formats.values import is_code
 from specmt.languages import primary
@@ -91,7 +91,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
             segments.append(Segment(Tagged(key), lines(node.key_at), lambda *_: (), "skipped", reason=reason))
             parts.append(Part(node.start, node.end, reason))
             continue
-        _fit(wanted, forms)
+        for plural in _plurals(wanted):
+            for form in {*CATEGORIES} - {"zero", *forms}:
+                plural.pop(form, None)
         found = _Entry(node, wanted)
         now = dict(_placed(here.get(target, {})))
         states: list[State] = [_STATES.get(str(unit.get("state")), "translated") for unit in now.values()]
@@ -126,26 +128,14 @@ def _tree(text: str) -> _Node:
     """Returns where everything is in JSON that is known to be well-formed."""
     root = _Node(0)
     opened: list[_Node] = [root]
-    is_list: list[bool] = [False]
-    key: tuple[str, int] | None = ("", 0)
-    for match in TOKEN.finditer(text):
-        token = match[0]
-        if token in "}]":
-            opened.pop().end = match.end()
-            is_list.pop()
-        elif token == ",":
-            key = None
-        elif token != ":" and key is None and not is_list[-1]:
-            key = json.loads(token), match.start()
-        elif token != ":":
-            node = _Node(*match.span())
-            if key is not None and not is_list[-1]:
-                node.key_at = key[1]
-                opened[-1].members[key[0]] = node
-            if token in "{[":
-                opened.append(node)
-                is_list.append(token == "[")
-                key = None
+    for kind, path, key, (start, end) in json_values(text):
+        if kind == "end":
+            opened.pop().end = end
+            continue
+        node = _Node(start, end, key[0])
+        opened[-1].members[path[-1] if path else ""] = node
+        if kind != "value":
+            opened.append(node)
     return root.members[""]
 
 
@@ -167,23 +157,12 @@ def _is_text(unit: dict[str, Any]) -> bool:
     return any(map(str.isalpha, _PLACEHOLDER.sub("", unit["value"]))) and not is_code(unit["value"])
 
 
-def _fit(tree: Any, forms: tuple[str, ...]) -> None:
-    """Leaves of plural forms those that the target language has, and ``zero``."""
+def _plurals(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yields the plural forms in a localization."""
     for key, value in tree.items() if isinstance(tree, dict) else ():
+        yield from _plurals(value)
         if key == "plural" and isinstance(value, dict) and "other" in value:
-            for form in CATEGORIES[1:]:
-                if form not in forms:
-                    value.pop(form, None)
-        _fit(value, forms)
-
-
-def _complete(tree: Any, forms: tuple[str, ...]) -> None:
-    """Adds the plural forms that the source has not."""
-    for key, value in tree.items() if isinstance(tree, dict) else ():
-        _complete(value, forms)
-        if key == "plural" and isinstance(value, dict) and "other" in value:
-            for form in forms:
-                value.setdefault(form, value["other"])
+            yield value
 
 
 def _edit(text: str, found: _Entry, written: Mapping[int, Tagged], target: str, state: str) -> Edit:
@@ -194,15 +173,16 @@ def _edit(text: str, found: _Entry, written: Mapping[int, Tagged], target: str, 
             unit["value"] = unit["value"].replace(unit["value"].strip(), spell(written[number].text), 1)
     for unit in _units(tree):
         unit["state"] = state
-    _complete(tree, plural_forms(target))
-    node = found.node
-    where = node.members.get("localizations")
-    if where is not None and target in where.members:
-        old = where.members[target]
-        return Edit(old.start, old.end, [_written(text, tree, old.key_at)])
-    if where is not None:
+    for plural in _plurals(tree):
+        for form in plural_forms(target):
+            plural.setdefault(form, plural["other"])
+    where = found.node.members.get("localizations")
+    if where is None:
+        return _insert(text, found.node, "localizations", {target: tree})
+    old = where.members.get(target)
+    if old is None:
         return _insert(text, where, target, tree)
-    return _insert(text, node, "localizations", {target: tree})
+    return Edit(old.start, old.end, [_written(text, tree, old.key_at)])
 
 
 def _insert(text: str, node: _Node, key: str, value: Any) -> Edit:

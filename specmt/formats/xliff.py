@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 from specmt.errors import DataError
@@ -115,23 +115,15 @@ class _Reader:
         text = self._text
         opened: list[bool] = []  # of the elements around the place: whether they are not to be translated
         ids: dict[str, int] = {}
-        unit: list[Token] = []
-        depth = 0
-        for token in opening_with("xliff", text):
-            if unit:
-                unit.append(token)
-                depth += (token.kind == "open") - (token.kind == "close")
-                if not depth:
-                    yield from self._unit(unit)
-                    unit = []
-                continue
+        tokens = opening_with("xliff", text)
+        for token in tokens:
             if token.kind == "close":
                 opened.pop()
             if token.kind not in ("open", "empty"):
                 continue
             name, attributes = local(token.name), token.attributes(text)
             if not opened:
-                self._is_two = "version" in attributes and value_of(text, attributes["version"]).startswith("2")
+                self._is_two = token.value(text, "version").startswith("2")
             if name == "file":
                 ids = {}
             if name == ("xliff" if self._is_two else "file"):
@@ -145,14 +137,14 @@ class _Reader:
                     raise DataError(f"line {self._lines(token.start)} has the id {known!r} of line {ids[known]} again")
                 ids[known] = self._lines(token.start)
             if token.kind == "open":
-                kept = "translate" in attributes and value_of(text, attributes["translate"]) == "no"
+                kept = token.value(text, "translate") == "no"
                 if name == ("segment" if self._is_two else "trans-unit") and not (kept or any(opened)):
-                    unit, depth = [token], 1
+                    yield from self._unit(next(children(chain([token], tokens))))
                 else:
                     opened.append(kept)
 
-    def _unit(self, tokens: Sequence[Token]) -> Iterator[Segment]:
-        elements = list(children(tokens[1:-1]))
+    def _unit(self, element: Element) -> Iterator[Segment]:
+        elements = element.elements
         known = {local(each.name): each for each in elements}
         if "source" not in known or known["source"].first.kind == "empty":
             return
@@ -161,7 +153,7 @@ class _Reader:
         if is_one:
             segmented = None
         unit = _Unit(
-            tokens[0],
+            element.first,
             known["source"],
             target if target is not None and is_one else known["source"],
             target,
@@ -170,7 +162,7 @@ class _Reader:
             [each for each in elements if local(each.name) == "alt-trans"],
         )
         if self._now != self._first:
-            self.parts.append(Part(tokens[0].start, tokens[-1].end, "between other languages"))
+            self.parts.append(Part(element.start, element.end, "between other languages"))
             self._units.append(unit)
             said = Tagged(plain_text(self._text, unit.source.inner))
             reason = f"left as it is: it is {' to '.join(self._now)}"
@@ -178,8 +170,8 @@ class _Reader:
             return
         found = [
             segment
-            for element in unit.parts or [unit.text]
-            for segment in in_place(self._inline(element), self._lines, xml_escape, forms=self._forms, entities=True)
+            for part in unit.parts or [unit.text]
+            for segment in in_place(self._inline(part), self._lines, xml_escape, forms=self._forms, entities=True)
         ]
         if unit.parts:
             self.parts.append(Part(unit.source.start, unit.source.end, "cut into segments beside it"))
@@ -200,14 +192,12 @@ class _Reader:
             yield replace(segment, **shared | own)
 
     def _kept(self, unit: _Unit) -> dict[int, Element]:
-        said = {self._mid(each): each for each in self._segs(unit.target.inner)} if unit.parts and unit.target else {}
-        both = [(part, said[mid]) for part in unit.parts if (mid := self._mid(part)) in said]
-        kept = {part.start: each for part, each in both if plain_text(self._text, each.inner).strip()}
+        text = self._text
+        found = self._segs(unit.target.inner) if unit.parts and unit.target else ()
+        said = {each.first.value(text, "mid"): each for each in found}
+        both = [(part, said[mid]) for part in unit.parts if (mid := part.first.value(text, "mid")) in said]
+        kept = {part.start: each for part, each in both if plain_text(text, each.inner)}
         return kept if len(kept) < len(unit.parts) else {}
-
-    def _mid(self, element: Element) -> str:
-        found = element.first.attributes(self._text).get("mid")
-        return "" if found is None else value_of(self._text, found)
 
     @staticmethod
     def _part(unit: _Unit, span: Span) -> Element:
@@ -229,22 +219,17 @@ class _Reader:
         existing = "" if unit.target in (None, unit.text) else plain_text(text, unit.target.inner)
         source = plain_text(text, unit.source.inner)
         states = unit.token if self._is_two else unit.target and unit.target.first
-        said = states.attributes(text).get("state") if states is not None else None
-        named = "" if said is None else value_of(text, said)
-        state: State = "translated" if existing else "new"
-        if existing and (named in _UNTRANSLATED and existing == source):
-            state = "new"
-        elif existing and (named in _UNTRANSLATED or named.startswith("needs-") or named == "initial"):
-            state = "fuzzy"
+        named = states.value(text, "state") if states is not None else ""
+        state: State = "new"
+        if existing and not (named in _UNTRANSLATED and existing == source):
+            is_fuzzy = named in ("new", "initial") or named.startswith("needs-")
+            state = "fuzzy" if is_fuzzy else "translated"
         suggestions = [
             {local(side.name): plain_text(text, side.inner) for side in each.elements} for each in unit.suggestions
         ]
         near = tuple(
             (meant(each.get("source", source)), meant(each["target"])) for each in suggestions if each.get("target")
         )
-        attributes = unit.token.attributes(text)
-        key = next((attributes[each] for each in ("resname", "id") if each in attributes), None)
-        context = "" if key is None else value_of(text, key)
         own = unit.segmented if unit.segmented and unit.parts else unit.text
         raw = text[slice(*own.inside)], text[slice(*unit.target.inside)] if unit.target and existing else ""
         if is_branch:
@@ -253,7 +238,7 @@ class _Reader:
             "line": self._lines(unit.source.start),
             "state": state,
             "target": meant(existing),
-            "context": context,
+            "context": unit.token.value(text, "resname", "id"),
             "near": near,
             "written": raw,
             "start": unit.source.start,

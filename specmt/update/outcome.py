@@ -30,24 +30,6 @@ class Counts:
         return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)))
 
 
-def count(plan: Plan, source: Side, blocks: int, asked: int, outdated: int) -> Counts:
-    """Returns what is done.
-
-    :param blocks: how many the target has
-    :param asked: how many segments are translated
-    :param outdated: how many translations are
-    """
-    steps = plan.steps
-    return Counts(
-        len(steps),
-        sum(step.action == "write" and bool(source.blocks[number].segments) for number, step in enumerate(steps)),
-        asked,
-        outdated,
-        sum(step.action == "leave" and source.items[number].text != NONE for number, step in enumerate(steps)),
-        blocks - sum(other is not None for _, other in plan.order) if blocks else 0,
-    )
-
-
 def remarks(source: Side, target: Side | None, plan: Plan, drafts: Mapping[int, str]) -> Iterator[Remark]:
     """Yields what is said of blocks.
 

@@ -58,6 +58,17 @@ def reshaped(
     :param before: the numbers of entries by those of blocks of the source
     :param partner: the numbers of blocks of the target by those of entries
     """
+
+    def made(number: int, old: Sequence[int], *said: Said, is_first: bool = True) -> Reshaped:
+        entries = [known[each] for each in old]
+        is_human = any(
+            each.origin in ("h", "o") or target[partner[place]].text != each.target
+            for place, each in zip(old, entries, strict=True)
+        )
+        translated = tuple(sentence for each in entries for sentence in each.translated)
+        origin: Origin = "o" if any(each.origin == "o" for each in entries) else "h" if is_human else "m"
+        return Reshaped(number, (*old,), is_first, replace(entries[0], translated=translated), origin, said)
+
     taken = set(before.values())
     renamed: defaultdict[tuple[str, bool], deque[int]] = defaultdict(deque)
     for old, each in enumerate(known):
@@ -66,8 +77,8 @@ def reshaped(
     for number, item in enumerate(source):
         if item.is_plain and number not in before and renamed[item.text, bool(item.key)]:
             old = renamed[item.text, bool(item.key)].popleft()
-            made = _of(number, (old,), known, target, partner, (Said(partner[old]),))
-            yield replace(made, old=(), is_first=False) if item.key else made
+            found = made(number, [old], Said(partner[old]))
+            yield replace(found, old=(), is_first=False) if item.key else found
     for one, parts in _runs(known, source):
         other = partner.get(one, -1)
         is_free = all(before.get(number, one) == one for number in parts)
@@ -75,13 +86,12 @@ def reshaped(
         fits = other >= 0 and target[other].is_plain and len(target[other].sentences) == sum(counts)
         if is_free and fits and all(source[number].is_plain for number in parts):
             for number, (start, end) in zip(parts, pairwise(accumulate(counts, initial=0)), strict=True):
-                made = _of(number, (one,), known, target, partner, (Said(other, start, end),))
-                yield replace(made, is_first=number == parts[0])
+                yield made(number, [one], Said(other, start, end), is_first=number == parts[0])
     owner = {old: number for number, old in before.items()}
     for number, parts in _runs(source, known):
         is_free = all(owner.get(old, number) == number for old in parts) and source[number].is_plain
         if is_free and all(old in partner and target[partner[old]].is_plain for old in parts):
-            yield _of(number, (*parts,), known, target, partner, (*(Said(partner[old]) for old in parts),))
+            yield made(number, parts, *(Said(partner[old]) for old in parts))
 
 
 def _runs(whole: Sequence[_Block], parts: Sequence[_Block]) -> Iterator[tuple[int, range]]:
@@ -101,21 +111,3 @@ def _runs(whole: Sequence[_Block], parts: Sequence[_Block]) -> Iterator[tuple[in
                 end += 1
             if place == len(each.sentences) and end > start + 1:
                 yield number, range(start, end)
-
-
-def _of(
-    number: int,
-    old: tuple[int, ...],
-    known: Sequence[Entry],
-    target: Sequence[Item],
-    partner: Mapping[int, int],
-    said: tuple[Said, ...],
-) -> Reshaped:
-    entries = [known[each] for each in old]
-    is_human = any(
-        each.origin in ("h", "o") or target[partner[place]].text != each.target
-        for place, each in zip(old, entries, strict=True)
-    )
-    translated = tuple(sentence for each in entries for sentence in each.translated)
-    origin: Origin = "o" if any(each.origin == "o" for each in entries) else "h" if is_human else "m"
-    return Reshaped(number, old, True, replace(entries[0], translated=translated), origin, said)

@@ -19,7 +19,7 @@ from specmt.formats.splicing import splice
 from specmt.options import DecodingOptions
 from specmt.types import Stats, Tagged
 from specmt.update.belongs import check_languages, check_pairs, check_recognized, check_record, check_translated
-from specmt.update.outcome import Counts, arranged, count, entry_of, remarks
+from specmt.update.outcome import Counts, arranged, entry_of, remarks
 from specmt.update.packages import repacked
 from specmt.update.parts import MACHINE, exchanged_markup, has_same_cells, indentation, is_new, kept_texts, mended
 from specmt.update.plan import OUTDATED, Plan, PlanOptions, Step, anew, plan
@@ -392,8 +392,16 @@ class Update:
     @property
     def counts(self) -> Counts:
         """What is done."""
-        blocks = 0 if self.target is None else len(self.target.blocks)
-        return count(self.plan, self.source, blocks, len(self.asked), len(self.outdated))
+        steps, blocks, items = [*enumerate(self.plan.steps)], self.source.blocks, self.source.items
+        stays = sum(other is not None for _, other in self.plan.order)
+        return Counts(
+            blocks=len(steps),
+            translated=sum(step.action == "write" and bool(blocks[n].segments) for n, step in steps),
+            asked=len(self.asked),
+            outdated=len(self.outdated),
+            deleted=sum(step.action == "leave" and items[n].text != NONE for n, step in steps),
+            removed=0 if self.target is None else len(self.target.blocks) - stays,
+        )
 
     @property
     def remarks(self) -> Iterator[Remark]:
