@@ -100,27 +100,13 @@ _GLUED: Final = {
 # As robustness.make has them, written as in English: in German, commas and points change places.
 NUMBERS: Final = {
     "numbers": (
-        "1‹d2›",
-        "2‹d3›",
-        "3‹d1›.‹d2›",
-        "4,‹d3›",
-        "5‹d2›,‹d3›.‹d2›",
-        "0.‹d3›",
-        "6,‹d3›,‹d3›",
-        "7‹d1›.5 %",
-        "-1‹d1›",
+        "1‹d2›", "2‹d3›", "3‹d1›.‹d2›", "4,‹d3›", "5‹d2›,‹d3›.‹d2›", "0.‹d3›", "6,‹d3›,‹d3›", "7‹d1›.5 %", "-1‹d1›",
     ),
     "amounts": (
-        "€1‹d1›.‹d2›",
-        "$2,‹d3›",
-        "3‹d1› €",
-        "4‹d1›,‹d3›.‹d2› EUR",
-        "£5‹d2›",
-        "6‹d1›.5%",
-        "7‹d2› million euros",
+        "€1‹d1›.‹d2›", "$2,‹d3›", "3‹d1› €", "4‹d1›,‹d3›.‹d2› EUR", "£5‹d2›", "6‹d1›.5%", "7‹d2› million euros",
     ),
     "long integers": ("1‹d8›", "2‹d11›", "3‹d17›", "00‹d7›", "4‹d30›", "5‹d5›"),
-}
+}  # fmt: skip
 """Kinds of numbers that a translation may write otherwise, digit for digit."""
 
 LONG: Final = NUMBERS["long integers"]
@@ -143,20 +129,7 @@ COPIED: Final = {
         "https://‹w›.de/‹h64›‹h64›‹h64›?q=‹h64›",
     ),
     "scripts": (
-        "हिन्दी",
-        "தமிழ்",
-        "ไทย",
-        "Երևան",
-        "ქართული",
-        "አማርኛ",
-        "ភាសា",
-        "বাংলা",
-        "ꦧꦱ",
-        "𐍅𐌿𐌻",
-        "ᐃᓄᒃ",
-        "⠓⠊",
-        "∮∇",
-        "≲⊕",
+        "हिन्दी", "தமிழ்", "ไทย", "Երևան", "ქართული", "አማርኛ", "ភាសា", "বাংলা", "ꦧꦱ", "𐍅𐌿𐌻", "ᐃᓄᒃ", "⠓⠊", "∮∇", "≲⊕",
     ),
     "placeholders": ("%s", "%d", "%i", "%5.1f", "%@", "%-10s"),
     "groups of four": ("4‹d3› ‹d4› ‹d4› ‹d4›", "‹d4›-‹d4›-‹d4›-‹d4›", "‹d4› ‹d4› ‹d4›", "‹d4› ‹d4› ‹d4› ‹d4› ‹d2›"),
@@ -166,7 +139,7 @@ COPIED: Final = {
     ),
     "versions": ("1.‹d1›.‹d1›", "v2.‹d1›", "10.15.‹d1›", "2024.‹d2›.‹d1›", "3.‹d1›.0-rc.2"),
     "colours": ("\x1b[1m", "\x1b[0m", "\x1b[31;1m", "\x1b[38;5;‹d2›m", "\x1b[2K"),
-}
+}  # fmt: skip
 """What is in the translation as it is in the line."""
 
 LETTERLESS: Final = (

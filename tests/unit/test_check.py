@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-import io
 import random
 import re
 import tempfile
-import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from specmt.check.findings import KINDS, Finding
 from specmt.check.rules import Rules, compare
 from specmt.project import Settings
 from specmt.text.glossary import Entry, Glossary
+from tests.documents import package
 from tests.growth import assert_linear
 from tests.updating import Pair as Updated
 
@@ -74,13 +74,8 @@ MARKUP: dict[str, dict[str, str]] = {
     "pptx": {"link": LINK, "tag": '</a:t></a:r><a:r><a:rPr b="1"/><a:t>x</a:t></a:r><a:r><a:t>.'},
 }
 SUFFIX = {
-    "markdown": "md",
-    "asciidoc": "adoc",
-    "yaml": "yml",
-    "xliff": "xlf",
-    "qt": "ts",
-    "android": "xml",
-    "fluent": "ftl",
+    **{"markdown": "md", "asciidoc": "adoc", "yaml": "yml", "xliff": "xlf"},
+    **{"qt": "ts", "android": "xml", "fluent": "ftl"},
 }
 PLAIN = ("", "{text}\n\n", "")
 FORMS: dict[str, tuple[str, str, str]] = {
@@ -140,30 +135,29 @@ def page(file_format: str, texts: list[tuple[str, str]], *, is_target: bool, los
     parts = [head.format(to="en" if is_target else "de")]
     for number, pair in enumerate(texts):
         one, two = (html.escape(each, quote=False) for each in pair) if file_format in ESCAPED else pair
-        if number not in lost or file_format in BOTH:
-            two = two if is_target and number not in lost else ""
+        is_lost = is_target and number in lost
+        if not is_lost or file_format in BOTH:
+            two = two if is_target and not is_lost else ""
             parts.append(item.format(n=number, one=one, two=two, text=two if is_target else one))
-    data = ("".join(parts) + tail.format()).encode()
-    if file_format not in MEMBERS:
-        return data
-    with zipfile.ZipFile(file := io.BytesIO(), "w") as package:
-        package.writestr(MEMBERS[file_format], data)
-    return file.getvalue()
+    text = "".join(parts) + tail.format()
+    return package({MEMBERS[file_format]: text}) if file_format in MEMBERS else text.encode()
+
+
+def checked(
+    folder: Path, file_format: str, source: str | bytes, target: str | bytes, rules: Rules = RULES, **more: Any
+) -> list[Finding]:
+    """Returns what is wrong with a translation, which is written into a folder with its source."""
+    paths = [folder / f"{side}.{SUFFIX.get(file_format, file_format)}" for side in ("source", "target")]
+    for path, data in zip(paths, (source, target), strict=True):
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return [*check_pair(Pair(*paths, file_format, **{"settings": Settings(), "rules": rules} | more))]
 
 
 def found(
-    tmp_path: Path,
-    file_format: str,
-    texts: list[tuple[str, str]],
-    rules: Rules = RULES,
-    *,
-    strict: bool = False,
-    lost: Collection[int] = (),
+    folder: Path, file_format: str, texts: list[tuple[str, str]], rules: Rules = RULES, lost: Collection[int] = ()
 ) -> list[Finding]:
-    names = [tmp_path / f"{side}.{SUFFIX.get(file_format, file_format)}" for side in ("source", "target")]
-    for path, is_target in zip(names, (False, True), strict=True):
-        path.write_bytes(page(file_format, texts, is_target=is_target, lost=lost if is_target else ()))
-    return list(check_pair(Pair(*names, file_format, Settings(), rules, is_strict=strict)))
+    source, target = (page(file_format, texts, is_target=is_target, lost=lost) for is_target in (False, True))
+    return checked(folder, file_format, source, target, rules)
 
 
 def seeded(tmp_path: Path, file_format: str, size: int) -> tuple[int, int, int]:
@@ -315,34 +309,29 @@ def test_marks_that_are_lost_are_looked_for_in_linear_time(unit: str) -> None:
     assert_linear(check, 200)
 
 
-def test_tags_and_spaces_at_the_ends_of_units_are_no_new_text(tmp_path: Path) -> None:
-    unit = "<trans-unit id='1'><source><x id='1'/>Das Haus </source>{}</trans-unit>"
-    unit = f"<xliff><file><body>{unit}</body></file></xliff>"
-    for name, said in (("de.xlf", ""), ("en.xlf", "<target><x id='1'/>The house </target>")):
-        (tmp_path / name).write_text(unit.format(said))
-    assert not list(check_pair(Pair(tmp_path / "de.xlf", tmp_path / "en.xlf", "xliff", Settings(), RULES)))
+UNIT = (
+    "<xliff><file><body><trans-unit id='1'><source><x id='1'/>Das Haus </source>{}</trans-unit></body></file></xliff>"
+)
+HEAD = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+NAMES = 'msgid "translator-credits"\nmsgstr ""\n\nmsgctxt "NAME OF TRANSLATORS"\nmsgid "Your names"\nmsgstr ""\n'
 
 
-def test_marks_of_manual_pages_are_no_new_text(tmp_path: Path) -> None:
-    head = (
-        'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "Use B<the> house, I<5>"\nmsgstr "{}"\n'
-    )
-    for name, said in (("a.po", ""), ("b.po", "Nehmen Sie B<das> Haus, I<5>")):
-        (tmp_path / name).write_text(head.format(said))
-    assert not list(check_pair(Pair(tmp_path / "a.po", tmp_path / "b.po", "po", Settings(), RULES)))
-
-
-def test_what_translators_write_of_themselves_is_not_missing(tmp_path: Path) -> None:
-    names = 'msgid "translator-credits"\nmsgstr ""\n\nmsgctxt "NAME OF TRANSLATORS"\nmsgid "Your names"\nmsgstr ""\n'
-    for name in ("a.po", "b.po"):
-        (tmp_path / name).write_text(f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n{names}')
-    assert not list(check_pair(Pair(tmp_path / "a.po", tmp_path / "b.po", "po", Settings(), RULES)))
+@pytest.mark.parametrize(
+    ("file_format", "page", "said"),
+    [
+        ("xliff", UNIT, "<target><x id='1'/>The house </target>"),
+        ("po", HEAD + 'msgid "Use B<the> house, I<5>"\nmsgstr "{}"\n', "Nehmen Sie B<das> Haus, I<5>"),
+        ("po", HEAD + NAMES, ""),
+    ],
+    ids=["tags and spaces at ends of units", "marks of manual pages", "what translators write of themselves"],
+)
+def test_what_is_no_new_text_is_not_missing(file_format: str, page: str, said: str, tmp_path: Path) -> None:
+    assert not checked(tmp_path, file_format, page.format(""), page.format(said))
 
 
 def test_links_go_to_what_was_translated(tmp_path: Path) -> None:
     (tmp_path / "en").mkdir()
-    for path in (source := tmp_path / "a.md", target := tmp_path / "en" / "a.md"):
-        path.touch()
+    source, target = tmp_path / "a.md", tmp_path / "en" / "a.md"
     links = "# {}\n\n[a](#{}), ![b]({})\n\n![c](/c.png) [d]({}#x)\n"
     source.write_text(links.format("Über uns", "über-uns", "b.png", "https://a.org"))
 
@@ -357,24 +346,24 @@ def test_links_go_to_what_was_translated(tmp_path: Path) -> None:
 
 
 def test_plurals(tmp_path: Path) -> None:
-    for code, forms in (
-        ("de", ("Eine Datei", "%{n} Dateien", "%{n} Ort", "%{n} Orte")),
-        ("en", ("%{n} file", "%{n} files", "One place", "places")),
-    ):
-        body = "  a:\n    one: '{}'\n    other: '{}'\n  b:\n    one: '{}'\n    other: '{}'\n".format(*forms)
-        (tmp_path / f"{code}.yml").write_text(f"{code}:\n{body}")
-    pair = Pair(tmp_path / "de.yml", tmp_path / "en.yml", "yaml", Settings(), RULES)
-    assert [(each.line, each.kind, each.text) for each in check_pair(pair)] == [
+    pages = [
+        f"{code}:\n  a:\n    one: '{one}'\n    other: '{two}'\n  b:\n    one: '{three}'\n    other: '{four}'\n"
+        for code, one, two, three, four in (
+            ("de", "Eine Datei", "%{n} Dateien", "%{n} Ort", "%{n} Orte"),
+            ("en", "%{n} file", "%{n} files", "One place", "places"),
+        )
+    ]
+    assert [(each.line, each.kind, each.text) for each in checked(tmp_path, "yaml", *pages)] == [
         (7, "placeholder", "'%{n}' is not in the translation")
     ]
 
 
 def test_forms_of_a_source_with_one(tmp_path: Path) -> None:
-    for code, forms in (("de", {"other": "%d Orte"}), ("en", {"one": "%d place", "other": "%d of %d places"})):
-        items = "".join(f'<item quantity="{name}">{text}</item>\n' for name, text in forms.items())
-        (tmp_path / f"{code}.xml").write_text(f'<resources><plurals name="a">\n{items}</plurals></resources>')
-    pair = Pair(tmp_path / "de.xml", tmp_path / "en.xml", "android", Settings(), RULES)
-    assert [(each.line, each.text) for each in check_pair(pair)] == [(3, "'%d' is in the translation only")]
+    plurals = '<resources><plurals name="a">\n{}<item quantity="other">{}</item>\n</plurals></resources>'
+    source = plurals.format("", "%d Orte")
+    target = plurals.format('<item quantity="one">%d place</item>\n', "%d of %d places")
+    told = [(each.line, each.text) for each in checked(tmp_path, "android", source, target)]
+    assert told == [(3, "'%d' is in the translation only")]
 
 
 @pytest.mark.parametrize(
@@ -417,10 +406,8 @@ def test_what_is_wrong_is_told(file_format: str, source: str, said: str, kind: s
 def test_code_in_a_cell_is_looked_at(table: str, line: int, tmp_path: Path) -> None:
     page = f"Der Turm\n\n{table}"
     for said, expected in ((page, []), (page.replace("``ls``", "call  "), [(line, "code")])):
-        for name, text in (("de", page), ("en", said)):
-            (tmp_path / f"{name}.rst").write_text(text)
-        pair = Pair(tmp_path / "de.rst", tmp_path / "en.rst", "rst", Settings(), RULES)
-        assert [(each.line, each.kind) for each in check_pair(pair) if each.kind != "same"] == expected
+        told = [(each.line, each.kind) for each in checked(tmp_path, "rst", page, said) if each.kind != "same"]
+        assert told == expected
 
 
 @pytest.mark.parametrize(("mark", "expected"), [("&#60;mark&#62;", []), ("<mark>", []), ("mark", ["tag"])])
@@ -435,38 +422,35 @@ def test_a_block_that_is_no_translation_is_missing_where_the_other_is(tmp_path: 
 
 
 def test_a_text_may_have_plural_forms_and_no_words(tmp_path: Path) -> None:
-    (tmp_path / "de.yml").write_text("de:\n  a: Milliarde\n  b: 'v%{x}'\n  c: Turm\n  d: OpenID\n")
-    (tmp_path / "en.yml").write_text("en:\n  a:\n    one: billion\n    other: billions\n")
-    pair = Pair(tmp_path / "de.yml", tmp_path / "en.yml", "yaml", Settings(), RULES)
-    assert [each.text for each in check_pair(pair)] == ["'c' is not translated"]
+    source = "de:\n  a: Milliarde\n  b: 'v%{x}'\n  c: Turm\n  d: OpenID\n"
+    target = "en:\n  a:\n    one: billion\n    other: billions\n"
+    assert [each.text for each in checked(tmp_path, "yaml", source, target)] == ["'c' is not translated"]
 
 
-@pytest.mark.parametrize("file_format", ["json", "po"])
-def test_keys_are_left_out(file_format: str, tmp_path: Path) -> None:
-    pages = {"json": '{"a": {"id": "Turm"}, "b": "Turm"}', "po": "\n\n".join(
-        f'msgctxt "{key}"\nmsgid "{text}"\nmsgstr ""' for key, text in (("a.id", "Turm"), ("b", "Turm")))}  # fmt: skip
-    for name, text in (("source", pages[file_format]), ("target", "{}" if file_format == "json" else pages["po"])):
-        (tmp_path / name).write_text(text)
-    pair = Pair(tmp_path / "source", tmp_path / "target", file_format, Settings(skip_keys=("id",)), RULES)
-    assert [each.kind for each in check_pair(pair)] == ["missing"]
+KEYS = 'msgctxt "a.id"\nmsgid "Turm"\nmsgstr ""\n\nmsgctxt "b"\nmsgid "Turm"\nmsgstr ""'
+
+
+@pytest.mark.parametrize(
+    ("file_format", "source", "target"), [("json", '{"a": {"id": "Turm"}, "b": "Turm"}', "{}"), ("po", KEYS, KEYS)]
+)
+def test_keys_are_left_out(file_format: str, source: str, target: str, tmp_path: Path) -> None:
+    told = checked(tmp_path, file_format, source, target, settings=Settings(skip_keys=("id",)))
+    assert [each.kind for each in told] == ["missing"]
 
 
 def test_what_is_lost_of_catalogues(tmp_path: Path) -> None:
     assert [(each.kind, each.text) for each in found(tmp_path, "po", [("Ein Turm", "")])] == [
         ("missing", "'Ein Turm' is not translated")
     ]
-    pair = Pair(tmp_path / "source.po", tmp_path / "target.po", "po", Settings(), RULES)
-    pair.source.write_text('msgid "Der Turm"\nmsgstr ""\n\n\n\n\nmsgid "Ein Haus"\nmsgstr ""\n')
-    pair.target.write_text('msgid "Der Turm"\nmsgstr "The tower"\n\nmsgid "Noch"\nmsgstr ""\n')
-    assert [(each.line, each.text) for each in check_pair(pair)] == [
+    source = 'msgid "Der Turm"\nmsgstr ""\n\n\n\n\nmsgid "Ein Haus"\nmsgstr ""\n'
+    target = 'msgid "Der Turm"\nmsgstr "The tower"\n\nmsgid "Noch"\nmsgstr ""\n'
+    assert [(each.line, each.text) for each in checked(tmp_path, "po", source, target)] == [
         (4, "'Noch' is not translated"),
         (1, "'Ein Haus' is not translated"),
     ]
-    for name, said in (("source", {"a": "Turm", "b": "Nur ein Turm im Garten"}), ("target", {})):
-        rows = "".join(f'<data name="{key}"><value>{text}</value></data>' for key, text in said.items())
-        (tmp_path / f"{name}.resx").write_text(f"<root>{rows}</root>")
-    pair = Pair(tmp_path / "source.resx", tmp_path / "target.resx", "resx", Settings(), RULES)
-    assert [each.text for each in check_pair(pair)] == ["'b' is not translated"]
+    rows = '<data name="a"><value>Turm</value></data><data name="b"><value>Nur ein Turm im Garten</value></data>'
+    told = checked(tmp_path, "resx", f"<root>{rows}</root>", "<root></root>")
+    assert [each.text for each in told] == ["'b' is not translated"]
 
 
 def test_images_of_a_word_processor(tmp_path: Path) -> None:
@@ -478,13 +462,13 @@ def test_images_of_a_word_processor(tmp_path: Path) -> None:
 
 
 def test_remarks_of_reviewers_stay(tmp_path: Path) -> None:
-    paths = [tmp_path / "source.docx", tmp_path / "target.docx"]
-    for path, said in zip(paths, ("Das ist ein Haus.", "That is a house."), strict=True):
-        with zipfile.ZipFile(path, "w") as package:
-            text = '<w:{0} xmlns:w="w"><w:p><w:r><w:t>{1}</w:t></w:r></w:p></w:{0}>'
-            package.writestr("word/document.xml", text.format("document", said))
-            package.writestr("word/comments.xml", text.format("comments", "Bitte lesen Sie das noch einmal."))
-    assert [*check_pair(Pair(paths[0], paths[1], "docx", Settings(), RULES))] == []
+    text = '<w:{0} xmlns:w="w"><w:p><w:r><w:t>{1}</w:t></w:r></w:p></w:{0}>'
+    comments = text.format("comments", "Bitte lesen Sie das noch einmal.")
+    source, target = (
+        package({"word/document.xml": text.format("document", said), "word/comments.xml": comments})
+        for said in ("Das ist ein Haus.", "That is a house.")
+    )
+    assert checked(tmp_path, "docx", source, target) == []
 
 
 RUNS = {
@@ -506,31 +490,24 @@ RUNS = {
 def test_what_is_lost_of_word_processors(file_format: str, tmp_path: Path) -> None:
     bold, note, comment = RUNS[file_format]
 
-    def written(side: str, *texts: str) -> Path:
-        path = tmp_path / f"{side}.{file_format}"
-        with zipfile.ZipFile(path, "w") as package:
-            if file_format == "docx":
-                runs = (
-                    re.sub(r"(?:^|(?<=>))[^<>]+(?=<(?!/w:t)|$)", r"<w:r><w:t>\g<0></w:t></w:r>", each) for each in texts
-                )
-                body = "".join(f"<w:p>{each}</w:p>" for each in runs)
-                package.writestr("word/document.xml", f'<w:document xmlns:w="w"><w:body>{body}</w:body></w:document>')
-            else:
-                style = '<style:style style:name="T1"><style:text-properties fo:font-weight="bold"/></style:style>'
-                body = "".join(f"<text:p>{each}</text:p>" for each in texts)
-                package.writestr("content.xml", f"<office:document>{style}{body}</office:document>")
-        return path
+    def written(*texts: str) -> bytes:
+        if file_format == "docx":
+            pattern = r"(?:^|(?<=>))[^<>]+(?=<(?!/w:t)|$)"
+            runs = (re.sub(pattern, r"<w:r><w:t>\g<0></w:t></w:r>", each) for each in texts)
+            body = "".join(f"<w:p>{each}</w:p>" for each in runs)
+            return package({MEMBERS["docx"]: f'<w:document xmlns:w="w"><w:body>{body}</w:body></w:document>'})
+        style = '<style:style style:name="T1"><style:text-properties fo:font-weight="bold"/></style:style>'
+        body = "".join(f"<text:p>{each}</text:p>" for each in texts)
+        return package({MEMBERS["odt"]: f"<office:document>{style}{body}</office:document>"})
 
     source = f"Der {bold.format('Turm')} ist hoch und alt{note} hier.", f"Das {bold.format('Haus')} ist{comment} groß."
     source += f"Das Tor steht{note} offen.", f"{comment}Ein Garten{note}"
-    one = written("source", *source)
     good = f"The {bold.format('tower')} is high and old here{note}.", f"The {bold.format('house')} is{comment} large."
     good += f"The gate is open{note}", f"A{note} garden{comment}"
-    two = written("good", *good)
-    bad = written("bad", "The tower is high and old here.", "The house is large.", "The gate is open", "A garden")
-    pairs = [Pair(one, each, file_format, Settings(), RULES) for each in (two, bad)]
-    assert [*check_pair(pairs[0])] == []
-    said = [(each.kind, each.text.split("'")[1]) for each in check_pair(pairs[1])]
+    bad = "The tower is high and old here.", "The house is large.", "The gate is open", "A garden"
+    assert checked(tmp_path, file_format, written(*source), written(*good)) == []
+    told = checked(tmp_path, file_format, written(*source), written(*bad))
+    said = [(each.kind, each.text.split("'")[1]) for each in told]
     lost = ("<note>", "<b>", "</b>", "<comment>", "<b>", "</b>", "<note>", "<comment>", "<note>")
     assert said == [("tag", each) for each in lost]
 
@@ -592,11 +569,8 @@ def test_what_a_person_deleted_is_not_missing(name: str, source: str, old: str, 
 
 @pytest.mark.parametrize("file_format", [each for each in MARKUP if each not in ("html", "properties")])
 def test_what_is_damaged(file_format: str, tmp_path: Path) -> None:
-    names = [tmp_path / f"{side}.{SUFFIX.get(file_format, file_format)}" for side in ("source", "target")]
-    data = page(file_format, [sentence(0)], is_target=True)
-    names[0].write_bytes(page(file_format, [sentence(0)], is_target=False))
-    names[1].write_bytes(data[: len(data) // 2] + b"\xff\xff\x00")
-    (finding,) = check_pair(Pair(*names, file_format, Settings(), RULES))
+    source, target = (page(file_format, [sentence(0)], is_target=is_target) for is_target in (False, True))
+    (finding,) = checked(tmp_path, file_format, source, target[: len(target) // 2] + b"\xff\xff\x00")
     assert (finding.kind, finding.level) == ("parse", "error")
 
 
@@ -628,17 +602,21 @@ def test_what_cannot_be_read(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_how_the_reader_is_addressed(tone: str | None, said: list[str], lines: list[int], tmp_path: Path) -> None:
-    for code, texts in (("en", ["Do you have time?", "Take the bike.", "If you want.", "Dir"]), ("de", [*said, "Dir"])):
-        (tmp_path / f"{code}.yml").write_text(f"{code}:\n" + "".join(f"  k{n}: {e}\n" for n, e in enumerate(texts)))
-    pair = Pair(tmp_path / "en.yml", tmp_path / "de.yml", "yaml", Settings(), Rules(languages=("en", "de")), tone)
-    assert [each.line for each in check_pair(pair) if each.kind == "tone"] == lines
+    pages = [
+        f"{code}:\n" + "".join(f"  k{number}: {text}\n" for number, text in enumerate(texts))
+        for code, texts in (
+            ("en", ["Do you have time?", "Take the bike.", "If you want.", "Dir"]),
+            ("de", [*said, "Dir"]),
+        )
+    ]
+    told = checked(tmp_path, "yaml", *pages, Rules(languages=("en", "de")), tone=tone)
+    assert [each.line for each in told if each.kind == "tone"] == lines
 
 
 def test_items_of_an_array_of_android_are_all_there(tmp_path: Path) -> None:
     array = '<resources><string-array name="a">{}</string-array></resources>'
-    for name, items in (("a.xml", ("Eins hier", "Zwei da", "Drei dort")), ("b.xml", ("One here", "Two there"))):
-        (tmp_path / name).write_text(array.format("".join(f"<item>{each}</item>" for each in items)))
-    (finding,) = check_pair(Pair(tmp_path / "a.xml", tmp_path / "b.xml", "android", Settings(), RULES))
+    source = array.format("<item>Eins hier</item><item>Zwei da</item><item>Drei dort</item>")
+    (finding,) = checked(tmp_path, "android", source, array.format("<item>One here</item><item>Two there</item>"))
     assert (finding.kind, finding.text) == ("missing", "'a[2]' is not translated")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from specmt.check.branches import compare_messages, take_apart
-from specmt.check.checker import Pair, check_pair
 from specmt.check.rules import Rules
-from specmt.project import Settings
 from tests.growth import assert_linear
+from tests.unit.test_check import checked
 
+GERMAN = Rules(languages=("de", "en"))
 PLURAL = "{n, plural, =0 {Nichts für {name}} one {# Bild für {name}} other {# Bilder für {name}}}"
 SELECT = "{art, select, er {Er hat {n, plural, one {# Bild} other {# Bilder}}.} other {Es gibt {n} Bilder.}}"
 
@@ -85,18 +85,14 @@ _TMX = (
 @pytest.mark.parametrize(
     ("name", "source", "target"),
     [
-        ("a.properties", "a={0,choice,0#keine|1<{0} Dateien}\n", "a={0,choice,0#none|1<{0} files}\n"),
-        ("a.ts", _TS.format("Wort<byte/>hier", ""), _TS.format("Wort<byte/>hier", "word<byte/>here")),
-        ("a.xcstrings", _CATALOGUE, _CATALOGUE),
-        ("a.tmx", _TMX.format('Ein <ph x="1"/> Wort', ""), _TMX.format('Ein <ph x="1"/> Wort', 'A <ph x="1"/> word')),
+        ("properties", "a={0,choice,0#keine|1<{0} Dateien}\n", "a={0,choice,0#none|1<{0} files}\n"),
+        ("qt", _TS.format("Wort<byte/>hier", ""), _TS.format("Wort<byte/>hier", "word<byte/>here")),
+        ("xcstrings", _CATALOGUE, _CATALOGUE),
+        ("tmx", _TMX.format('Ein <ph x="1"/> Wort', ""), _TMX.format('Ein <ph x="1"/> Wort', 'A <ph x="1"/> word')),
     ],
 )
 def test_nothing_is_said_of_good_files(name: str, source: str, target: str, tmp_path: Path) -> None:
-    paths = tmp_path / name, tmp_path / f"en-{name}"
-    for path, page in zip(paths, (source, target), strict=True):
-        path.write_text(page)
-    pair = Pair(*paths, {"a.ts": "qt"}.get(name, name[2:]), Settings(), Rules(languages=("de", "en")))
-    assert [each.text for each in check_pair(pair)] == []
+    assert [each.text for each in checked(tmp_path, name, source, target, GERMAN)] == []
 
 
 @pytest.mark.parametrize(
@@ -174,9 +170,6 @@ def test_messages_of_documents(file_format: str, is_good: bool, tmp_path: Path) 
         f'datatype="x"><body><trans-unit id="a"><source>{PLURAL}</source>{said and f"<target>{said}</target>"}'
         "</trans-unit></body></file></xliff>",
     }  # fmt: skip
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_text(pages[file_format](PLURAL, ""))
-    other.write_text(pages[file_format](target, target))
-    findings = [*check_pair(Pair(one, other, file_format, Settings(), Rules(languages=("de", "en"))))]
+    source, target = pages[file_format](PLURAL, ""), pages[file_format](target, target)
     count = 0 if is_good else 2 if file_format in ("json", "properties") else 1
-    assert [each.kind for each in findings] == ["placeholder"] * count
+    assert [each.kind for each in checked(tmp_path, file_format, source, target, GERMAN)] == ["placeholder"] * count

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import tracemalloc
 import zipfile
@@ -19,7 +20,21 @@ from specmt.errors import DataError
 from specmt.formats import format_in_folder, format_of, names, suffixes
 from specmt.formats.document import Part, TagRules, TextDocument, unread
 from specmt.types import Tagged
-from tests.documents import SAMPLES, O, Sample, Shouting, package, read, run, shout, translate, unpack
+from tests.documents import (
+    SAMPLES,
+    O,
+    Sample,
+    Shouting,
+    fill,
+    package,
+    read,
+    run,
+    shout,
+    texts_of,
+    translate,
+    unpack,
+    with_capitals,
+)  # fmt: skip
 
 IDS = [f"{number}-{sample.format}" for number, sample in enumerate(SAMPLES)]
 
@@ -39,7 +54,7 @@ def test_every_format_has_a_sample() -> None:
 @pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
 def test_what_is_not_translated_stays(sample: Sample) -> None:
     document = read(sample.format, sample.data, **sample.options)
-    assert [segment.source.text for segment in document.segments] == sample.texts
+    assert texts_of(document) == sample.texts
     assert document.write({}, print) == sample.data
 
 
@@ -80,7 +95,7 @@ def test_a_finished_document_is_left_alone(sample: Sample) -> None:
 def test_what_elements_are_can_be_said(name: str, source: str, rules: dict[str, object], texts: list[str]) -> None:
     named = {key: value if value is False else frozenset([value]) for key, value in rules.items()}
     document = read(name, source.encode(), tags=TagRules(**named))  # type: ignore[arg-type]
-    assert [segment.source.text for segment in document.segments] == texts
+    assert texts_of(document) == texts
     assert document.write({}, print) == source.encode()
 
 
@@ -96,21 +111,18 @@ def test_encodings_stay(name: str, mark: str) -> None:
     data = source.encode(mark)
     document = read(name, data, **sample.options)
     assert document.write({}, print) == data
-    written = translate(document)
-    assert written[:2] == data[:2]
-    expected = replace(sample, source=source).expected
-    assert written.decode(mark) == expected
+    made = translate(document)
+    assert made[:2] == data[:2]
+    assert made.decode(mark) == replace(sample, source=source).expected
 
 
 def test_a_character_that_the_encoding_lacks() -> None:
     html = '<meta charset="iso-8859-1"><p>Grüße</p>'.encode("latin-1")
     document = read("html", html)
     assert document.write({0: Tagged("Ж")}, print) == b'<meta charset="iso-8859-1"><p>&#1046;</p>'
-    told: list[str] = []
-    po = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
-    document = read("po", po)
-    assert document.write({0: Tagged("Ж")}, lambda _, what: told.append(what)) == po
-    assert told == ["kept as it was: iso8859-1 cannot write it"]
+    po = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    made, told = fill(read("po", po.encode()), {0: Tagged("Ж")})
+    assert (made, told) == (po, ["kept as it was: iso8859-1 cannot write it"])
 
 
 BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">' + b"".join(
@@ -305,27 +317,19 @@ def test_damage_is_refused_or_kept(sample: Sample, start: int, length: int, put:
         assert "\n" not in str(error)
         return
     assert document.write({}, print) == data
-    written = translate(document)
-    read(sample.format, written, **sample.options)
+    read(sample.format, translate(document), **sample.options)
 
 
 def test_zip_members_that_are_not_translated_are_kept() -> None:
     sample = next(sample for sample in SAMPLES if sample.format == "odt")
     data = package({"mimetype": "x", "content.xml": sample.source, "Pictures/a.png": "\x00\x01"})
-    import io
-
-    with (
-        zipfile.ZipFile(io.BytesIO(data)) as before,
-        zipfile.ZipFile(io.BytesIO(translate(read("odt", data)))) as after,
-    ):
-        assert before.namelist() == after.namelist()
-        for one, other in zip(before.infolist(), after.infolist(), strict=True):
-            assert (one.date_time, one.compress_type, one.external_attr) == (
-                other.date_time,
-                other.compress_type,
-                other.external_attr,
-            )
-            assert one.filename == "content.xml" or before.read(one) == after.read(other)
+    before, after = (zipfile.ZipFile(io.BytesIO(each)) for each in (data, translate(read("odt", data))))
+    assert before.namelist() == after.namelist()
+    for one, other in zip(before.infolist(), after.infolist(), strict=True):
+        assert all(
+            getattr(one, name) == getattr(other, name) for name in ("date_time", "compress_type", "external_attr")
+        )
+        assert one.filename == "content.xml" or before.read(one) == after.read(other)
 
 
 @pytest.mark.parametrize(
@@ -352,8 +356,7 @@ def test_time_is_linear_in_the_size(name: str, data: bytes) -> None:
 
 
 def test_an_escape_at_the_end_is_whole() -> None:
-    document = read("json", rb'{"a": "Pfad C:\\n", "b": "Ende\n"}')
-    assert [segment.source.text for segment in document.segments] == ["Pfad C:\\n", "Ende"]
+    assert texts_of(read("json", rb'{"a": "Pfad C:\\n", "b": "Ende\n"}')) == ["Pfad C:\\n", "Ende"]
 
 
 @pytest.mark.parametrize(
@@ -391,8 +394,8 @@ def test_files_that_others_write(name: str, source: str, expected: str) -> None:
 
 
 def test_a_pattern_that_starts_like_a_variant() -> None:
-    written = read("fluent", b"a =\n    Haus\nb = Haus\n").write({0: Tagged("[a]"), 1: Tagged(".b")}, print)
-    assert written == b'a =\n    {"["}a]\nb = .b\n'
+    made = read("fluent", b"a =\n    Haus\nb = Haus\n").write({0: Tagged("[a]"), 1: Tagged(".b")}, print)
+    assert made == b'a =\n    {"["}a]\nb = .b\n'
 
 
 def test_a_package_can_bring_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,10 +421,8 @@ def test_texts_in_attributes() -> None:
         '<input type="text" placeholder="Suche" value="nein"><input type="submit" value="Los"><a aria-label="Ziel" '
         'href="nein" translate="yes">Haus</a><img alt="" src="x"><textarea>nein</textarea>'
     )
-    changed = {"Titel": "TITEL", "Suche": "SUCHE", "Los": "LOS", "Ziel": "ZIEL", "Haus": "HAUS"}
     expected = page.replace('"de-DE"', '"en"').replace('"de"', '"en"')
-    for old, new in changed.items():
-        expected = expected.replace(old, new)
+    expected = with_capitals(expected, "Titel", "Suche", "Los", "Ziel", "Haus")
     assert translate(read("html", page.encode())).decode() == expected
 
 
@@ -436,9 +437,8 @@ def test_each_branch_of_a_message_is_translated_or_it_is_reported() -> None:
         ("{t1} Tag", "new"),
         ("{t1} Tagen", "new"),
     ]
-    for said in ("Sie kam", "Er kam", "Vor {", "Tag}", "Tagen}", " war es"):
-        data = data.replace(said, said.upper())
-    assert translate(document).decode() == data
+    words = ("Sie kam", "Er kam", "Vor {", "Tag}", "Tagen}", " war es")
+    assert translate(document).decode() == with_capitals(data, *words)
 
 
 @pytest.mark.parametrize(
@@ -467,27 +467,27 @@ def test_shouting_copies_what_is_to_be_copied() -> None:
 
 def test_what_xml_cannot_hold_stays_escaped_in_android_strings() -> None:
     data = b"<resources><string name='a'>ab \\ud83d\\ude00 \\ud800 \\u0001</string></resources>"
-    (written,) = run(Shouting(), ("android", data))
-    assert written.data == data.replace(b"ab \\ud83d\\ude00", "AB 😀".encode())
+    (done,) = run(Shouting(), ("android", data))
+    assert done.data == data.replace(b"ab \\ud83d\\ude00", "AB 😀".encode())
 
 
 def test_a_paragraph_in_a_paragraph_of_odt_is_one_of_its_own() -> None:
     data = package({"content.xml": f"<o {O}><text:p>a <text:span>b</text:span><text:p>c</text:p> d</text:p></o>"})
-    (written,) = run(Shouting(), ("odt", data))
+    (done,) = run(Shouting(), ("odt", data))
     inside = "<text:p>A <text:span>B</text:span><text:p>C</text:p> D</text:p>"
-    assert inside in unpack(written.data, "content.xml")
+    assert inside in unpack(done.data, "content.xml")
 
 
 def test_pages_of_epub_are_read_as_xml() -> None:
     page = '<html><head><script src="a.js"/><title>a</title></head><body><?x <br/> b?><p>c &gt; d</p></body></html>'
-    (written,) = run(Shouting(), ("epub", package({"mimetype": "x", "a.xhtml": page})))
-    assert unpack(written.data, "a.xhtml") == page.replace("<p>c &gt; d", "<p>C &gt; D").replace(">a<", ">A<")
+    (done,) = run(Shouting(), ("epub", package({"mimetype": "x", "a.xhtml": page})))
+    assert unpack(done.data, "a.xhtml") == page.replace("<p>c &gt; d", "<p>C &gt; D").replace(">a<", ">A<")
 
 
 def test_what_a_document_type_declares_may_hold_what_would_end_it() -> None:
     head = """<!DOCTYPE d [<!ENTITY a "]>b"><!-- ]> ' --><?x ]> '?><!ENTITY c ']>' >]>"""
-    (written,) = run(Shouting(), ("xml", f"{head}<d>e</d>"))
-    assert written.data.decode() == f"{head}<d>E</d>"
+    (done,) = run(Shouting(), ("xml", f"{head}<d>e</d>"))
+    assert done.data.decode() == f"{head}<d>E</d>"
 
 
 def test_subtitles_keep_their_lines() -> None:
@@ -497,12 +497,9 @@ def test_subtitles_keep_their_lines() -> None:
     )
     texts = ["Kommst du?", "Ja", "2019 ist es gut.", "Gut", "Nein.", "Ende", "Lied"]
     document = read("subtitles", source.encode())
-    assert [segment.source.text for segment in document.segments] == texts
+    assert texts_of(document) == texts
     assert [segment.context for segment in document.segments] == [f"cue {n}" for n in (1, 1, 1, 2, 2, 3, 3)]
-    expected = source
-    for text in texts:
-        expected = expected.replace(text, text.upper())
-    assert translate(document).decode() == expected
+    assert translate(document).decode() == with_capitals(source, *texts)
     vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\nA &amp; B\n<v Anna>C &lt;d\n"
     assert translate(read("subtitles", vtt.encode())).decode() == vtt.replace("d\n", "D\n")
 
@@ -551,41 +548,45 @@ def test_subtitles_have_lines_as_long_as_their_own(said: str, most: int) -> None
 def test_code_in_xml_stays(root: str, inside: str, texts: list[str]) -> None:
     page = f"<{root}>{inside}</{root.split()[0]}>"
     document = read("xml", page.encode(), tags=TagRules(ignored=frozenset(["k"])))
-    assert [segment.source.text for segment in document.segments] == texts
-    written = translate(document).decode()
-    assert written.count("nein") == page.count("nein") and all(text[:4].upper() in written for text in texts)
+    assert texts_of(document) == texts
+    made = translate(document).decode()
+    assert made.count("nein") == page.count("nein") and all(text[:4].upper() in made for text in texts)
 
 
 def test_xml_says_the_language_of_the_translation() -> None:
     for code, wanted in (("de-AT", "en"), ("fr", "fr")):
         page = f"<topic xml:lang='{code}' id='de'><p xml:lang='de'>{{}}</p></topic>"
-        written = translate(read("xml", page.format("Haus").encode(), source="de", target="en")).decode()
-        assert written.replace('"', "'") == page.format("HAUS").replace(code, wanted)
+        made = translate(read("xml", page.format("Haus").encode(), source="de", target="en")).decode()
+        assert made.replace('"', "'") == page.format("HAUS").replace(code, wanted)
 
 
-def test_tables_with_short_lines_and_cells_without_letters() -> None:
-    table = 'id,de,en\n1,Haus\n2,42,\n3\n4,"Ein, zwei",\n5,-,x\n'
-    assert translate(read("csv", table.encode(), columns=("de=en",))).decode() == (
-        'id,de,en\n1,Haus,HAUS\n2,42,42\n3\n4,"Ein, zwei","EIN, ZWEI"\n5,-,x\n'
-    )
-    assert translate(read("csv", table.encode(), columns=("de",))).decode() == table.replace("Haus", "HAUS").replace(
-        "Ein, zwei", "EIN, ZWEI"
-    )
-    listed = b"Haus;Anna, Berta, Carl\nHof;Dora\nTor;Emil, Fritz\n"
-    assert translate(read("csv", listed, columns=("1",))) == b"HAUS" + listed[4:].replace(b"Hof", b"HOF").replace(
-        b"Tor", b"TOR"
-    )
-    assert translate(read("csv", b"a\nEins, zwei\n", columns=("1",))) == b"A\nEINS, ZWEI\n"
-    (broken,) = read("csv", b"a\nDas Haus\\nJetzt\n", columns=("a",)).segments
-    assert broken.source.text == "Das Haus\nJetzt"
-    assert translate(read("csv", b"a\nDas Haus\\nJetzt\n", columns=("a",))) == b"a\nDAS HAUS\\nJETZT\n"
-    assert translate(read("csv", b'a;b\nein "x" da;c\n', columns=("a",))) == b'a;b\nEIN "X" DA;c\n'
-    bare = b'a\t"ein" x\nb\t"y"\n'
-    assert translate(read("csv", bare, columns=("2",))) == bare.replace(b"ein", b"EIN").replace(b"x", b"X").replace(
-        b"y", b"Y"
-    )
+TABLE = 'id,de,en\n1,Haus\n2,42,\n3\n4,"Ein, zwei",\n5,-,x\n'
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "expected"),
+    [
+        (TABLE, "de=en", 'id,de,en\n1,Haus,HAUS\n2,42,42\n3\n4,"Ein, zwei","EIN, ZWEI"\n5,-,x\n'),
+        (TABLE, "de", 'id,de,en\n1,HAUS\n2,42,\n3\n4,"EIN, ZWEI",\n5,-,x\n'),
+        (
+            "Haus;Anna, Berta, Carl\nHof;Dora\nTor;Emil, Fritz\n",
+            "1",
+            "HAUS;Anna, Berta, Carl\nHOF;Dora\nTOR;Emil, Fritz\n",
+        ),
+        ("a\nEins, zwei\n", "1", "A\nEINS, ZWEI\n"),
+        ("a\nDas Haus\\nJetzt\n", "a", "a\nDAS HAUS\\nJETZT\n"),
+        ('a;b\nein "x" da;c\n', "a", 'a;b\nEIN "X" DA;c\n'),
+        ('a\t"ein" x\nb\t"y"\n', "2", 'a\t"EIN" X\nb\t"Y"\n'),
+    ],
+)
+def test_tables_with_short_lines_and_cells_without_letters(table: str, column: str, expected: str) -> None:
+    assert translate(read("csv", table.encode(), columns=(column,))).decode() == expected
+
+
+def test_breaks_and_several_columns_of_tables() -> None:
+    assert texts_of(read("csv", b"a\nDas Haus\\nJetzt\n", columns=("a",))) == ["Das Haus\nJetzt"]
     several = read("csv", b'"a,b;c";d;e\nEins;Zwei;\nDrei;Vier\n', columns=("1", "2=3"))
-    assert translate(several) == b'"a,b;c";d;e\nEINS;Zwei;ZWEI\nDREI;Vier\n'.replace(b'"a,b;c";d', b'"A,B;C";d')
+    assert translate(several) == b'"A,B;C";d;e\nEINS;Zwei;ZWEI\nDREI;Vier\n'
     assert [segment.reason for segment in several.segments if segment.reason] == [
         "kept as it was: the line has 2 columns, and not 3"
     ]
@@ -617,7 +618,7 @@ def test_every_character_of_subtitles_is_a_text_or_is_left_for_a_reason(source: 
 def test_every_character_is_a_text_or_is_left_for_a_reason(name: str, source: str, options: dict[str, object]) -> None:
     document = read(name, source.encode(), **options)
     assert isinstance(document, TextDocument)
-    said = [segment.source.text for segment in document.segments]
+    said = texts_of(document)
     texts = [Part(edit.start, edit.end, "") for each in document.segments for edit in each.edits(each.source, print)]
     if options.get("columns") == ("de=en",):  # what is edited is not what is read
         texts = [Part(source.index(text), source.index(text) + len(text), "") for text in said]
@@ -649,7 +650,6 @@ def test_xml_of_a_folder_without_anything_in_it_is_of_no_format() -> None:
 def test_a_section_in_which_nothing_is_escaped_stays_one(name: str, page: str) -> None:
     document = read(name, page.format("Das Haus").encode())
     said = document.segments[0].source.text.replace("Das Haus", "Das ]]> Haus")
-    told: list[str] = []
-    data = document.write({0: Tagged(said)}, lambda _, what: told.append(what)).decode()
+    data, told = fill(document, {0: Tagged(said)})
     assert not told
     assert page[page.index("<![") : page.index("{}")] + "Das ]]]]><![CDATA[> Haus" in data

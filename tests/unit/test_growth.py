@@ -275,7 +275,7 @@ def test_every_format_is_here() -> None:
     assert set(REPEATED) == {*names(), "mdx"}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def no_garbage() -> Iterator[None]:
     """Has no search for garbage in what is measured."""
     gc.disable()
@@ -283,13 +283,11 @@ def no_garbage() -> Iterator[None]:
     gc.enable()
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "before", "unit", "after"), [*cases()])
 def test_time_is_linear(name: str, before: str, unit: str, after: str) -> None:
     assert_linear(lambda size: take(name, before + unit * (size // len(unit) + 1) + after), 1250)
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(
     ("find", "before", "unit", "after"),
     [
@@ -316,7 +314,6 @@ BESIDE = [
 ]
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "member", "before", "unit", "after"), BESIDE)
 def test_time_is_linear_in_what_is_beside_the_text(name: str, member: str, before: str, unit: str, after: str) -> None:
     before_text, _, after_text = REPEATED[name][0]
@@ -328,7 +325,6 @@ def test_time_is_linear_in_what_is_beside_the_text(name: str, member: str, befor
     assert_linear(read, 1250)
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize("name", ["xl/tables/table", "xl/threadedComments/"])
 def test_time_is_linear_in_the_number_of_members(name: str) -> None:
     def read(count: int) -> None:
@@ -338,7 +334,6 @@ def test_time_is_linear_in_the_number_of_members(name: str) -> None:
     assert_linear(read, 60)
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(
     ("name", "unit"),
     [
@@ -353,7 +348,6 @@ def test_a_page_is_not_looked_through_for_each_of_its_titles_tables_keys_and_sen
     assert_linear(lambda size: take(name, "".join(unit.replace("n", str(n)) for n in range(size // len(unit)))), 10_000)
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(
     ("name", "around", "unit"),
     [
@@ -384,13 +378,11 @@ def take(name: str, text: str) -> None:
         list(translate_documents(Shouting(), [("a", document)], DecodingOptions()))
 
 
-@pytest.mark.usefixtures("no_garbage")
 def test_what_may_be_in_each_other_is_looked_through_few_times() -> None:
     assert_at_most(0.05, lambda: take("markdown", "[" * 8000 + "]"))
     assert_at_most(0.5, lambda: take("markdown", "[a" * 4000 + "]" * 4000))
 
 
-@pytest.mark.usefixtures("no_garbage")
 def test_marks_that_are_the_same_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, seen = shape_of_pages._plain, list[str]()
     monkeypatch.setattr(shape_of_pages, "_plain", lambda tag: seen.append(tag) or plain(tag))
@@ -399,25 +391,21 @@ def test_marks_that_are_the_same_are_looked_at_once(monkeypatch: pytest.MonkeyPa
     assert_at_most(0.9, lambda: take("json", f'["{">```a " * 4_000}"]'))
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "unit"), [("a.md", r"\(a"), ("a.mdx", "{")])
 def test_what_may_begin_and_does_not_end_is_read_as_fast_as_any_text(name: str, unit: str) -> None:
     data = (unit * (20_000 // len(unit))).encode()
     assert_at_most(0.24, lambda: read_document(data, name, "markdown", FormatOptions()))
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize("unit", [";$a=", "// a\n&&", "$<?php "])
 def test_of_a_program_with_many_errors_the_first_are_looked_for(unit: str) -> None:
     assert_linear(lambda size: take("php", "<?php\n" + unit * (size // len(unit))), 4_000)
 
 
-@pytest.mark.usefixtures("no_garbage")
 def test_heredocs_that_do_not_end_are_not_read_over_and_over() -> None:
     assert_linear(lambda size: take("php", "<?php\n" + "<<<A\n" * (size // 10) + "\\" * (size // 2)), 17_000)
 
 
-@pytest.mark.usefixtures("no_garbage")
 def test_quotations_that_each_might_have_the_lines_behind_them_are_refused() -> None:
     page = "> [!note]\nb\n"
     read_document((page * 50).encode(), "a", "markdown", FormatOptions())
@@ -430,7 +418,6 @@ def test_what_closes_is_not_counted_for_each_bracket_that_opens() -> None:
     assert_linear(lambda size: page.parseInline("[" * size + "](b)" * (size // 4)), 10_000)
 
 
-@pytest.mark.usefixtures("no_garbage")
 def test_lines_are_not_counted_for_each_key_of_front_matter() -> None:
     def read_keys(count: int) -> None:
         text = "+++\n" + 'a = "b"\n' * count + "+++\n"
@@ -461,7 +448,6 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "before", "unit", "closing", "after"), BLOCKS)
 def test_time_of_blocks_is_linear(name: str, before: str, unit: str, closing: str, after: str) -> None:
     def take_apart(size: int) -> None:
@@ -493,7 +479,6 @@ SHORT = [
 ]
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "before", "unit", "after", "most"), SHORT)
 def test_memory_is_bounded_where_all_texts_are_as_short_as_can_be(
     name: str, before: str, unit: str, after: str, most: int
@@ -534,13 +519,11 @@ NESTED = [
 ]
 
 
-@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("name", "before", "opening", "closing", "after"), NESTED)
 def test_time_is_linear_in_depth(name: str, before: str, opening: str, closing: str, after: str) -> None:
     assert_linear(lambda depth: take(name, before + depth * opening + "x" + depth * closing + after), 120)
 
 
-@pytest.mark.usefixtures("no_garbage")
 def test_time_of_another_parser_is_linear_in_depth() -> None:
     assert_linear(lambda depth: blocks_of(depth * "![a" + depth * "](b)"), 400)
 

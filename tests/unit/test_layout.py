@@ -6,40 +6,13 @@ from specmt.text.layout import split_columns, split_prefix
 from tests.growth import assert_linear
 
 PREFIXES = [
-    "[12:03] anna: ",
-    "[12:03:44] <anna> ",
-    "12:03 <anna> ",
-    "<anna> ",
-    "[01.01.26, 12:03:11] Anna Meier: ",
-    "01.01.26, 12:03 - Anna Meier: ",
-    "2026-01-01 10:00 INFO ",
-    "2026-01-01 10:00:00,123 - root - WARNING - ",
-    "2026-01-01 10:00:00 [main] ERROR com.example.Server - ",
-    "2026-01-01T10:00:00Z host app[123]: ",
-    "Jan  1 10:00:00 host kernel: ",
-    "[Wed Oct 11 14:32:52 2000] [error] [client 127.0.0.1] ",
-    "[INFO] ",
-    "> ",
-    ">> ",
-    "> > ",
-    "- ",
-    "  * ",
-    "• ",
-    "– ",
-    "- [ ] ",
-    "1. ",
-    "12.) ",
-    "a) ",
-    "(3) ",
-    "(iv) ",
-    "1.2.3 ",
-    "# ",
-    "### ",
-    "// ",
-    "> 2. ",
-    "# - ",
-    "\t",
-]
+    "[12:03] anna: ", "[12:03:44] <anna> ", "12:03 <anna> ", "<anna> ", "[01.01.26, 12:03:11] Anna Meier: ",
+    "01.01.26, 12:03 - Anna Meier: ", "2026-01-01 10:00 INFO ", "2026-01-01 10:00:00,123 - root - WARNING - ",
+    "2026-01-01 10:00:00 [main] ERROR com.example.Server - ", "2026-01-01T10:00:00Z host app[123]: ",
+    "Jan  1 10:00:00 host kernel: ", "[Wed Oct 11 14:32:52 2000] [error] [client 127.0.0.1] ", "[INFO] ", "> ",
+    ">> ", "> > ", "- ", "  * ", "• ", "– ", "- [ ] ", "1. ", "12.) ", "a) ", "(3) ", "(iv) ", "1.2.3 ", "# ",
+    "### ", "// ", "> 2. ", "# - ", "\t",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -50,28 +23,12 @@ def test_prefixes_are_split_off(prefix: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1. Mai ist Feiertag",
-        "3. Oktober 1990",
-        "3. 10. 1990",
-        "3. und 4. Stunde",
-        "1. FC Neustadt gewinnt",
-        "2. Kreisliga Nord",
-        "- 5 Grad",
-        "2024 war gut",
-        "2026-01-01 war gut",
-        "12:03 Uhr ist es",
-        "anna: hallo",
-        "Hinweis: Tür schließen",
-        ">= 5 Punkte",
-        "#eins zwei",
-        "z. B. das",
-        "(z. B.) das",
-        "§ 5 gilt",
-        "%1 und %2",
-        "<b> fett </b>",
-        "",
+        "1. Mai ist Feiertag", "3. Oktober 1990", "3. 10. 1990", "3. und 4. Stunde", "1. FC Neustadt gewinnt",
+        "2. Kreisliga Nord", "- 5 Grad", "2024 war gut", "2026-01-01 war gut", "12:03 Uhr ist es", "anna: hallo",
+        "Hinweis: Tür schließen", ">= 5 Punkte", "#eins zwei", "z. B. das", "(z. B.) das", "§ 5 gilt", "%1 und %2",
+        "<b> fett </b>", "",
     ],
-)
+)  # fmt: skip
 def test_text_that_is_like_a_prefix_is_not(text: str) -> None:
     assert split_prefix(text) == ("", text)
 

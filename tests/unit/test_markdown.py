@@ -29,7 +29,7 @@ from specmt.formats.shape import Checked, blocks_of, compare
 from specmt.options import DecodingOptions
 from specmt.project import Settings
 from specmt.types import Tagged
-from tests.documents import Aligned, Shouting, run
+from tests.documents import Aligned, Shouting, fill, run, texts_of, with_capitals
 
 STAND_IN = re.compile(r"\{t+x*\d+\}")
 
@@ -228,10 +228,8 @@ def test_mdx() -> None:
         'value="so">\n    Das **ist** da.\n\n    - Ein <A b={"}"} title="Titel" /> Haus\n  </Tab>\n</Tabs>\n\n'
         "{/* so\n\nso */}\n\n    Kein Code\n"
     )
-    expected = source
-    for old in ("# Haus", '"Das Haus"', "Das **ist** da.", "- Ein", '"Titel"', "> Haus", "Kein Code"):
-        expected = expected.replace(old, old.upper())
-    assert shouted(source, "a.mdx") == expected
+    words = ("# Haus", '"Das Haus"', "Das **ist** da.", "- Ein", '"Titel"', "> Haus", "Kein Code")
+    assert shouted(source, "a.mdx") == with_capitals(source, *words)
     later = 'Das Haus\n\nimport A from "b"\n\nvon hier \\<-> da\n'
     assert shouted(later, "a.mdx") == 'DAS HAUS\n\nimport A from "b"\n\nVON HIER \\<-> DA\n'
     comments = "<!-- truncate -->\n\n{} <!-- so --> {}\n\n<!-- so\n\nso -->\n"
@@ -243,9 +241,9 @@ def test_mdx() -> None:
 
 def test_what_is_of_one_dialect() -> None:
     text = "Das Wort\n: Der Sinn\n"
-    assert [each.source.text for each in read(text, dialect="gfm").segments] == ["Das Wort : Der Sinn"]
+    assert texts_of(read(text, dialect="gfm")) == ["Das Wort : Der Sinn"]
     assert "ref" not in read("Das {ref}`Haus <da>` ist\n").segments[0].source.text
-    assert [each.source.text for each in read("```{note}\nDas\n```\n", dialect="mkdocs").segments] == []
+    assert texts_of(read("```{note}\nDas\n```\n", dialect="mkdocs")) == []
 
 
 @pytest.mark.parametrize(
@@ -262,12 +260,11 @@ def test_what_is_of_one_dialect() -> None:
     ],
 )
 def test_what_is_a_text_of_its_own(page: str, texts: list[str]) -> None:
-    assert [each.source.text for each in read(page).segments] == texts
+    assert texts_of(read(page)) == texts
 
 
 def test_marks_of_lists_of_pandoc_may_be_long() -> None:
-    document = read("(@ein-mark) Das Haus\n\n(1) Da\n    so\n", dialect="pandoc")
-    assert [each.source.text for each in document.segments] == ["Das Haus", "Da so"]
+    assert texts_of(read("(@ein-mark) Das Haus\n\n(1) Da\n    so\n", dialect="pandoc")) == ["Das Haus", "Da so"]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +279,7 @@ def test_marks_of_lists_of_pandoc_may_be_long() -> None:
 def test_tables_that_are_columns_of_characters_stay_and_are_told(table: str) -> None:
     page = f"Das\n\n---\n\n{table}Da\n"
     (done,) = run(Shouting(), ("markdown", page))
-    assert done.data.decode() == page.replace("Das", "DAS").replace("Da\n", "DA\n")
+    assert done.data.decode() == with_capitals(page, "Das", "Da\n")
     assert [(each.line, each.text.partition(":")[0]) for each in done.summary.warnings] == [(5, "kept as it was")]
 
 
@@ -373,9 +370,7 @@ def test_links_to_headings_work(dialect: str, anchors: str, changed: dict[str, s
     answers = {} if dialect != "gfm" or anchors == "keep" else {"Ein Haus": "Haus"}
     (done,) = translate_documents(Shouting(answers), [("a.md", document)], DecodingOptions())
     assert not done.summary.kept
-    expected = PAGE
-    for old in ("# Ein *Haus*", "[da]", "[dort]", "Das Dach", "## Ein Haus"):
-        expected = expected.replace(old, old.upper())
+    expected = with_capitals(PAGE, "# Ein *Haus*", "[da]", "[dort]", "Das Dach", "## Ein Haus")
     if answers:
         expected = expected.replace("EIN *HAUS*", "*Haus*").replace("EIN HAUS", "Haus")
     for old, new in changed.items():
@@ -412,11 +407,8 @@ def test_relative_targets_are_based_anew() -> None:
     document = read(source, rebase=change)
     (done,) = translate_documents(Shouting(), [("a.md", document)], DecodingOptions())
     expected = source.replace("](e.png", "](../e.png").replace("../m", "../../m").replace("o.png", "../o.png")
-    expected = (
-        expected.replace('"p.png"', '"../p.png"').replace("[a]", "[A]").replace("![d]", "![D]").replace("[g]", "[G]")
-    )
-    expected = expected.replace("[j]", "[J]").replace("[l]", "[L]").replace('"q"', '"Q"')
-    expected = expected.replace('"f"', '"F"').replace("'r'", "'R'")
+    expected = expected.replace('"p.png"', '"../p.png"')
+    expected = with_capitals(expected, "[a]", "![d]", "[g]", "[j]", "[l]", '"q"', '"f"', "'r'")
     assert done.data.decode() == expected and not done.summary.warnings
 
 
@@ -562,9 +554,9 @@ def test_the_check_reads_again_only_what_changed(monkeypatch: pytest.MonkeyPatch
         return read_part(xml)
 
     monkeypatch.setattr(shape, "_read", note)
-    document, told = read("Das Haus\n\nDie Tür\n\n- Das\n- Dach\n"), list[str]()
     said = dict(enumerate(map(Tagged, ("Haus", "www.a.de", "das", "dach"))))
-    assert document.write(said, lambda _, what: told.append(what)) == "Haus\n\nDie Tür\n\n- das\n- dach\n".encode()
+    data, told = fill(read("Das Haus\n\nDie Tür\n\n- Das\n- Dach\n"), said)
+    assert data == "Haus\n\nDie Tür\n\n- das\n- dach\n"
     assert len(told) == 1
     assert [re.findall(r">([^<\n]+)<", part) for part in parts if part] == [
         ["Das Haus", "Die Tür", "Das", "Dach"], ["Haus"], ["www.a.de"], ["das", "dach"], ["Die Tür"],
@@ -600,7 +592,7 @@ def test_backticks_of_two_texts_are_no_code() -> None:
     ],
 )
 def test_a_break_in_an_element_ends_a_text(page: str, texts: list[str]) -> None:
-    assert [each.source.text for each in read(page).segments] == texts
+    assert texts_of(read(page)) == texts
 
 
 def test_links_to_headings_of_other_pages_follow_them(tmp_path: Path) -> None:
@@ -615,12 +607,8 @@ def test_links_to_headings_of_other_pages_follow_them(tmp_path: Path) -> None:
         task.source.parent.mkdir(parents=True, exist_ok=True)
         task.source.write_text(text)
     answers = {"Das Haus": "The house", "Das Dach": "The roof", "Der grüne Baum": "The green tree"}
-    options: dict[str, Any] = dict.fromkeys(DOCUMENT_NAMES, ()) | {
-        "dialect": "gfm",
-        "anchors": "auto",
-        "fuzzy_below": None,
-    }
-    documents = DocumentOptions(**options)
+    options: dict[str, Any] = dict.fromkeys(DOCUMENT_NAMES, ())
+    documents = DocumentOptions(**options | {"dialect": "gfm", "anchors": "auto", "fuzzy_below": None})
     translate_tasks(Shouting(answers), ("de", "en"), tasks, DecodingOptions(), documents, None, damaged=[], quiet=True)
     said = {name: (tmp_path / "en" / name).read_text() for name in pages}
     assert said == {
@@ -629,14 +617,8 @@ def test_links_to_headings_of_other_pages_follow_them(tmp_path: Path) -> None:
         "sub/c.md": "# The green tree\n\n<a href='../b.md#the-roof'>O</a> [SO](../a.md) [DA](#the-green-tree)\n",
     }
     for name in pages:
-        pair = Pair(
-            tmp_path / "de" / name,
-            tmp_path / "en" / name,
-            "markdown",
-            Settings(),
-            Rules(languages=("de", "en")),
-            is_strict=True,
-        )
+        paths = tmp_path / "de" / name, tmp_path / "en" / name
+        pair = Pair(*paths, "markdown", Settings(), Rules(languages=("de", "en")), is_strict=True)
         assert not [found for found in check_pair(pair) if found.kind in ("block", "link")]
 
 

@@ -120,22 +120,8 @@ def test_text_in_elements_and_links_is_a_text_by_itself(text: str, parts: list[t
 
 
 TRICKY = [
-    "%1",
-    "%",
-    "7",
-    " ",
-    "https://a.de/%2",
-    "{x}",
-    "/a/b",
-    "🎉",
-    "<b>",
-    "</b>",
-    "<br>",
-    "a@b.de",
-    "z",
-    "**",
-    "](u)",
-]
+    "%1", "%", "7", " ", "https://a.de/%2", "{x}", "/a/b", "🎉", "<b>", "</b>", "<br>", "a@b.de", "z", "**", "](u)",
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(TRICKY)))

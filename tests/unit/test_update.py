@@ -40,11 +40,15 @@ EIN ABSATZ ÜBER HUNDE.
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Pair:
-    made = Pair(tmp_path, "page.md")
-    assert made.update(PAGE) == MADE
-    assert made.origins() == "mmcmm"
-    return made
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path, "page.md")
+
+
+@pytest.fixture
+def page(pair: Pair) -> Pair:
+    assert pair.update(PAGE) == MADE
+    assert pair.origins() == "mmcmm"
+    return pair
 
 
 def test_a_target_that_is_missing_is_made_and_twice_changes_nothing(page: Pair) -> None:
@@ -69,9 +73,8 @@ def test_what_a_person_edited_is_kept(page: Pair) -> None:
     assert page.remarks == [
         "9: outdated: the source has changed since a person translated it; draft: EIN ABSATZ ÜBER VIELE KATZEN."
     ]
-    assert page.update(PAGE.replace("über Katzen", "über viele Katzen").replace("Hunde", "Kühe")) == kept.replace(
-        "HUNDE", "KÜHE"
-    )
+    made = page.update(PAGE.replace("über Katzen", "über viele Katzen").replace("Hunde", "Kühe"))
+    assert made == kept.replace("HUNDE", "KÜHE")
     assert page.asked == ["Ein Absatz über Kühe."]
     page.edit("on cats", "on many cats")
     page.update()
@@ -84,18 +87,14 @@ def test_sentences_of_the_machine_beside_those_of_a_person_follow(page: Pair) ->
     assert page.record.entries[1].translated[0] + "h" != page.record.entries[1].translated[1]
     assert "DER ERSTE TEXT. And my second." in page.update(PAGE.replace("erste Satz", "erste Text"))
     assert page.origins() == "mhcmm"
-    assert "DER LETZTE TEXT. And my second." in page.update(
-        PAGE.replace("erste Satz", "letzte Text").replace("zweiter", "dritter")
-    )
+    other = PAGE.replace("zweiter", "dritter")
+    assert "DER LETZTE TEXT. And my second." in page.update(other.replace("erste Satz", "letzte Text"))
     assert page.origins() == "mocmm"
     assert page.remarks[0].startswith("3: outdated")
-    assert "DER LETZTE SATZ. And my second." in page.update(
-        PAGE.replace("erste Satz", "letzte Satz").replace("zweiter", "dritter")
-    )
+    assert "DER LETZTE SATZ. And my second." in page.update(other.replace("erste Satz", "letzte Satz"))
 
 
-def test_parts_of_a_block_that_are_as_they_were_are_not_translated_again(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_parts_of_a_block_that_are_as_they_were_are_not_translated_again(pair: Pair) -> None:
     pair.update("Der erste Satz.\nUnd ein zweiter.\nUnd Schluss.\n")
     made = pair.update("Der erste Satz.\nUnd ein anderer.\nUnd Schluss.\n")
     assert made == "DER ERSTE SATZ.\nUND EIN ANDERER.\nUND SCHLUSS.\n"
@@ -105,8 +104,7 @@ def test_parts_of_a_block_that_are_as_they_were_are_not_translated_again(tmp_pat
     assert pair.asked == ["Neu davor."]
 
 
-def test_a_link_is_exchanged_without_a_translation(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_a_link_is_exchanged_without_a_translation(pair: Pair) -> None:
     pair.update("Ein [Wort](a.md) und noch eines.\n")
     pair.edit("WORT", "word")
     assert pair.update("Ein [Wort](b.md) und noch eines.\n") == "EIN [word](a.md) UND NOCH EINES.\n"
@@ -155,9 +153,8 @@ def test_new_and_gone(page: Pair) -> None:
     made = made.replace("EIN ABSATZ ÜBER HUNDE.", "A paragraph on dogs.")
     assert page.update(new) == made
     assert page.asked == ["Neu hier."]
-    assert page.update(new.replace("Ein Absatz über Hunde.\n", "Ganz etwas anderes.\n\nUnd noch etwas.\n")).startswith(
-        made
-    )
+    new = new.replace("Ein Absatz über Hunde.\n", "Ganz etwas anderes.\n\nUnd noch etwas.\n")
+    assert page.update(new).startswith(made)
     assert "11: its source is gone, and a person has written it: kept" in page.remarks
 
 
@@ -174,14 +171,9 @@ def test_what_a_person_deleted_stays_away(page: Pair) -> None:
 def test_what_only_the_translation_has_stays_beside_its_predecessor(page: Pair) -> None:
     page.edit("# TITEL\n", "# TITEL\n\nA note of the translator.\n")
     page.edit("KATZEN.\n", "KATZEN.\n\nAnother one.\n")
-    made = page.update(
-        PAGE.replace("# Titel\n", "# Titel\n\nNeu hier.\n").replace(
-            "Ein Absatz über Hunde.\n", "Ein Absatz über Kühe.\n"
-        )
-    )
-    assert made == MADE.replace("# TITEL\n", "# TITEL\n\nA note of the translator.\n\nNEU HIER.\n").replace(
-        "KATZEN.\n", "KATZEN.\n\nAnother one.\n"
-    ).replace("HUNDE", "KÜHE")
+    made = page.update(PAGE.replace("# Titel\n", "# Titel\n\nNeu hier.\n").replace("Hunde", "Kühe"))
+    expected = MADE.replace("# TITEL\n", "# TITEL\n\nA note of the translator.\n\nNEU HIER.\n")
+    assert made == expected.replace("KATZEN.\n", "KATZEN.\n\nAnother one.\n").replace("HUNDE", "KÜHE")
 
 
 def test_what_moved_in_the_source_moves(page: Pair) -> None:
@@ -189,17 +181,15 @@ def test_what_moved_in_the_source_moves(page: Pair) -> None:
     dogs = "Ein Absatz über Hunde.\n"
     made = page.update(PAGE.replace("\n" + dogs, "").replace("# Titel\n", "# Titel\n\n" + dogs))
     assert not page.asked
-    assert made == MADE.replace("\nEIN ABSATZ ÜBER HUNDE.\n", "").replace(
-        "# TITEL\n", "# TITEL\n\nA paragraph on dogs.\n"
-    )
+    expected = MADE.replace("\nEIN ABSATZ ÜBER HUNDE.\n", "")
+    assert made == expected.replace("# TITEL\n", "# TITEL\n\nA paragraph on dogs.\n")
 
 
 def test_a_translation_in_another_order_stays_so(page: Pair) -> None:
-    page.edit(
-        "EIN ABSATZ ÜBER KATZEN.\n\nEIN ABSATZ ÜBER HUNDE.\n", "EIN ABSATZ ÜBER HUNDE.\n\nEIN ABSATZ ÜBER KATZEN.\n"
-    )
+    cats, dogs = "EIN ABSATZ ÜBER KATZEN.\n", "EIN ABSATZ ÜBER HUNDE.\n"
+    page.edit(f"{cats}\n{dogs}", f"{dogs}\n{cats}")
     made = page.update(PAGE.replace("# Titel", "# Anfang"))
-    assert made.endswith("EIN ABSATZ ÜBER HUNDE.\n\nEIN ABSATZ ÜBER KATZEN.\n")
+    assert made.endswith(f"{dogs}\n{cats}")
     assert made.startswith("# ANFANG\n")
     assert page.remarks == ["1: the blocks are in another order than in the source"]
 
@@ -241,8 +231,7 @@ def test_a_translation_without_a_record(tmp_path: Path) -> None:
     assert pair.origins() == "om"
 
 
-def test_the_source_that_a_translation_was_made_of(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_the_source_that_a_translation_was_made_of(pair: Pair) -> None:
     pair.target.parent.mkdir()
     pair.target.write_text(MADE)
     made = pair.update(PAGE.replace("Katzen", "Mäuse") + "\nUnd neu.\n", was=PAGE.encode())
@@ -299,11 +288,10 @@ def catalogue(name: str, entries: str, target: str = "") -> str:
     if name.endswith(".po"):
         head = 'msgid ""\nmsgstr "Language: en\\n"\n'
         return head + "".join(f'\nmsgid "{each}"\nmsgstr "{target}"\n' for each in entries)
-    units = (
-        f'<trans-unit id="{each}"><source>{each}</source><target>{target}</target></trans-unit>\n' for each in entries
-    )
+    unit = '<trans-unit id="{0}"><source>{0}</source><target>{1}</target></trans-unit>\n'
+    units = "".join(unit.format(each, target) for each in entries)
     languages = 'source-language="de" target-language="en"'
-    return f'<xliff version="1.2"><file {languages}><body>\n{"".join(units)}</body></file></xliff>\n'
+    return f'<xliff version="1.2"><file {languages}><body>\n{units}</body></file></xliff>\n'
 
 
 @pytest.mark.parametrize(
@@ -355,11 +343,8 @@ def test_a_conflict_in_the_record(page: Pair) -> None:
     record = page.files.record.read_text()
     lines = record.splitlines()
     theirs = lines[3].replace(lines[3].split()[2], "0" * 16)
-    page.files.record.write_text(
-        "\n".join(
-            ["<<<<<<< a", lines[0], *lines[1:4], "=======", lines[0], *lines[1:3], theirs, ">>>>>>> b", *lines[4:], ""]
-        )
-    )
+    conflict = ["<<<<<<< a", *lines[:4], "=======", *lines[:3], theirs, ">>>>>>> b", *lines[4:], ""]
+    page.files.record.write_text("\n".join(conflict))
     assert page.update() == MADE
     assert not page.asked
     assert page.files.record.read_text() == record
@@ -375,8 +360,7 @@ def test_links_are_as_they_are_from_where_the_translation_is(tmp_path: Path) -> 
     assert pair.asked == ["Neu: das"]
 
 
-def test_source_and_target_without_a_record_that_are_swapped(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_source_and_target_without_a_record_that_are_swapped(pair: Pair) -> None:
     german = "# Die Katze\n\nDie Katze sitzt auf dem Dach und sieht sich die Vögel an, die dort oben fliegen.\n"
     english = "# The cat\n\nThe cat is sitting on the roof and is looking at the birds that fly up there.\n"
     german += "\nSie ist nicht allein, denn der Hund wartet unten auf sie.\n"
@@ -418,8 +402,7 @@ TABLE = "| A | B |\n|---|---|\n| Eins `x` | Zwei |\n| Drei | Vier |\n"
 WIDER = "| A | Neu | B |\n|---|---|---|\n| Eins `x` | Neues | Zwei |\n| Drei | Mehr | Vier |\n"
 
 
-def test_columns_come_and_go_beside_what_people_wrote(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_columns_come_and_go_beside_what_people_wrote(pair: Pair) -> None:
     pair.update(TABLE)
     pair.edit("EINS `x`", "one `x`")
     pair.update()
@@ -479,23 +462,28 @@ def test_a_heading_of_another_level_keeps_its_translation(page: Pair) -> None:
     assert page.origins() == "hmcmm"
 
 
-def test_what_is_indented_less_stays_text(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
-    pair.update("!!! note\n\n    Eins.\n\n    Zwei\n    drei.\n")
-    pair.edit("EINS.", "One.")
+@pytest.mark.parametrize(
+    ("old", "edit", "new", "made", "asked"),
+    [
+        (
+            "!!! note\n\n    Eins.\n\n    Zwei\n    drei.\n", ("EINS.", "One."),
+            "Davor\n\nEins.\n\nZwei\ndrei.\n", "DAVOR\n\nOne.\n\nZWEI\nDREI.\n", ["Davor"],
+        ),
+        # Behind an item a paragraph that is indented is its own; without that the next items would be code.
+        (
+            "!!! note\n\n    * `a`\n\n    Davor:\n\n    * `b`\n    * Zwei\n", ("ZWEI", "Two"),
+            "* `a`\n\nDavor:\n\n* `b`\n* Zwei\n", "* `a`\n\nDAVOR:\n\n* `b`\n* Two\n", [],
+        ),
+    ],
+    ids=["text", "items"],
+)  # fmt: skip
+def test_what_is_indented_less_stays_what_it_is(
+    old: str, edit: tuple[str, str], new: str, made: str, asked: list[str], pair: Pair
+) -> None:
+    pair.update(old)
+    pair.edit(*edit)
     pair.update()
-    assert pair.update("Davor\n\nEins.\n\nZwei\ndrei.\n") == "DAVOR\n\nOne.\n\nZWEI\nDREI.\n"
-    assert pair.asked == ["Davor"]
-
-
-def test_what_is_indented_less_stays_items(tmp_path: Path) -> None:
-    """Behind an item a paragraph that is indented is its own; without that the next items would be code."""
-    pair = Pair(tmp_path, "page.md")
-    pair.update("!!! note\n\n    * `a`\n\n    Davor:\n\n    * `b`\n    * Zwei\n")
-    pair.edit("ZWEI", "Two")
-    pair.update()
-    assert pair.update("* `a`\n\nDavor:\n\n* `b`\n* Zwei\n") == "* `a`\n\nDAVOR:\n\n* `b`\n* Two\n"
-    assert not pair.asked
+    assert (pair.update(new), pair.asked) == (made, asked)
 
 
 @pytest.mark.parametrize(
@@ -513,8 +501,7 @@ def test_what_is_indented_less_stays_items(tmp_path: Path) -> None:
         ("# Eins. {#a}\n", "# Eins. {#b}\n", "# One. {#b}\n"),
     ],
 )
-def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str, tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str, pair: Pair) -> None:
     pair.update(old)
     pair.edit("EINS.", "One.")
     pair.update()
@@ -522,8 +509,7 @@ def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str,
     assert not pair.asked
 
 
-def test_rows_that_both_have_are_no_new_ones(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_rows_that_both_have_are_no_new_ones(pair: Pair) -> None:
     before = "Text.\n\n| A | B |\n|---|---|\n| `a` | Eins. |\n| `c` | Drei. |\n"
     after = before.replace("| `c`", "| `b` | Zwei. |\n| `c`")
     pair.update(after)
@@ -533,8 +519,7 @@ def test_rows_that_both_have_are_no_new_ones(tmp_path: Path) -> None:
     assert not pair.asked
 
 
-def test_what_is_new_has_the_line_breaks_of_the_translation(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_what_is_new_has_the_line_breaks_of_the_translation(pair: Pair) -> None:
     old = "---\ntitle: Eins\nid: 1\n---\n\n1. Zwei.\n"
     made = pair.update(old)
     pair.target.write_bytes(made.replace("\n", "\r\n").encode())
@@ -555,14 +540,12 @@ def test_what_is_new_has_the_line_breaks_of_the_translation(tmp_path: Path) -> N
         ("- Eins.\n\nEnde.\n", "- Eins.\n\n| Drei |\n|--|\n| Vier |\n\nEnde.\n"),
     ],
 )
-def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_new_rows_and_items_are_in_the_table_or_list(old: str, new: str, pair: Pair) -> None:
     pair.update(old)
     assert pair.update(new) == new.upper()
 
 
-def test_a_new_note_leaves_that_before_it_as_a_person_wrote_it(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, "page.md")
+def test_a_new_note_leaves_that_before_it_as_a_person_wrote_it(pair: Pair) -> None:
     pair.update("Null.[^1]\n\n[^1]: Eins ist da.\n")
     pair.edit("EINS IST DA", "One is there")
     said = pair.update("Null.[^1][^2]\n\n[^1]: Eins ist da.\n[^2]: Zwei.\n")
@@ -644,18 +627,14 @@ def test_links_to_headings_follow_them_in_all_pages(tmp_path: Path) -> None:
 
     pages[2].edit("AUCH", "Too")
     b = b.replace("Dach", "Rotes Dach")
-    assert update(a, b, c.replace("#dach)", "#rotes-dach)"))[1:] == [
+    c = "[weit](a#haus)\n\n[auch](b.md#rotes-dach) `b.md#dach`\n"
+    assert update(a, b, c)[1:] == [
         "# Red roof\n\n[HER](./a.md#green-tree)\n",
         "[WEIT](a#haus)\n\n[Too](b.md#red-roof) `b.md#dach`\n",
     ]
     # The same id in the source, another in the translation: pages that are as they were follow, too.
-    c = "[weit](a#haus)\n\n[auch](b.md#rotes-dach) `b.md#dach`\n"
-    assert (
-        update(a, b.replace("Rotes Dach", "Rotes Dach!"), c)[2]
-        == "[WEIT](a#haus)\n\n[Too](b.md#the-roof) `b.md#dach`\n"
-    )
+    b = b.replace("Rotes Dach", "Rotes Dach!")
+    assert update(a, b, c)[2] == "[WEIT](a#haus)\n\n[Too](b.md#the-roof) `b.md#dach`\n"
     # And a new link leads to a page that is as it was.
-    assert update(a, b.replace("Rotes Dach", "Rotes Dach!"), f"{c}\n[neu](a.md#grüner-baum)\n")[2].endswith(
-        "[NEU](a.md#green-tree)\n"
-    )
+    assert update(a, b, f"{c}\n[neu](a.md#grüner-baum)\n")[2].endswith("[NEU](a.md#green-tree)\n")
     assert "".join(page.origins() for page in pages) == "mmmmmmhm"
