@@ -216,12 +216,9 @@ SAMPLES = [
         "po",
         PO,
         [
-            "Datei %s",
-            "fertig",
-            "unklar",
+            "Datei %s", "fertig", "unklar",
             "Ein langer Satz, der in der Vorlage nicht auf eine Zeile passt und daher auf zwei verteilt ist.",
-            "%d Datei",
-            "%d Dateien",
+            "%d Datei", "%d Dateien",
         ],
         {
             'msgid "Datei %s\\n"\nmsgstr ""': 'msgid "Datei %s\\n"\nmsgstr "DATEI %s\\n"',
@@ -257,18 +254,8 @@ SAMPLES = [
         "- Eins  \n  Zwei\n- [x] Drei ![Bild](b.png)\n\n| a | b \\| c |\n|---|---|\n| `vier` | Fünf |\n\n```sh\nsechs\n```\n\n"
         "    sieben\n\nAcht [neun] und &lt;zehn&gt; \\*elf\\*.\n\n[neun]: http://b.de\n",
         [
-            "Ein Titel",
-            "Über uns",
-            "Das ist sehr fett mit {t1} und Verweis.",
-            "x",
-            "Eins",
-            "Zwei",
-            "Drei {t1}",
-            "Bild",
-            "a",
-            "b | c",
-            "Fünf",
-            "Acht {t1} und <zehn> *elf*.",
+            "Ein Titel", "Über uns", "Das ist sehr fett mit {t1} und Verweis.", "x", "Eins", "Zwei", "Drei {t1}",
+            "Bild", "a", "b | c", "Fünf", "Acht {t1} und <zehn> *elf*.",
         ],
         {
             "title: Ein Titel": "title: EIN TITEL",
@@ -330,13 +317,7 @@ SAMPLES = [
         '{"@@locale": "de", "a": {"b": "Hallo \\"Welt\\"\\n", "@b": {"d": "nein"}, "n": 3},\n "l": ["Eins", "Zwei"],'
         ' "p": "{n, plural, one {# Datei} other {# Dateien}}", "q": "Es {n, plural, other {x}} y"}',
         [
-            'Hallo "Welt"',
-            "Eins",
-            "Zwei",
-            "{t1} Datei",
-            "{t1} Dateien",
-            "Es {t1} y",
-            "x",
+            'Hallo "Welt"', "Eins", "Zwei", "{t1} Datei", "{t1} Dateien", "Es {t1} y", "x",
         ],
         {
             '"de"': '"en"',
@@ -447,24 +428,8 @@ SAMPLES = [
         ".. image:: a.png\n   :alt: Bild\n\n.. code:: nein\n\n   nein\n\n.. toctree::\n\n   Anfang <a>\n   nein\n\n.. nein\n\n.. [1] Note\n\n"
         "+------+---+\n| Kopf | 1 |\n+======+===+\n| Maß  | 2 |\n+------+---+\n\n==== =====\nHund b\n==== =====\n",
         [
-            "Über",
-            "Das ist ein roter Satz mit {t1}, Haus und über {t2}:",
-            "Eins",
-            "Zwei",
-            "Drei",
-            "Wort",
-            "Vier",
-            "Fünf",
-            "Sechs",
-            "Vers",
-            "Ein Hinweis mit Ziel.",
-            "Bild",
-            "Anfang",
-            "Note",
-            "Kopf",
-            "Maß",
-            "Hund",
-            "b",
+            "Über", "Das ist ein roter Satz mit {t1}, Haus und über {t2}:", "Eins", "Zwei", "Drei", "Wort", "Vier",
+            "Fünf", "Sechs", "Vers", "Ein Hinweis mit Ziel.", "Bild", "Anfang", "Note", "Kopf", "Maß", "Hund", "b",
         ],
         {
             "Über\n====": "ÜBER\n====",
@@ -480,23 +445,8 @@ SAMPLES = [
         "[[z]]\n== Kapitel\n\n.Kopf\n[source,nein]\n----\nnein\n----\n\n* Eins\n** [x] Zwei\n. Drei\n+\nNOTE: Vier\n\nWort:: Fünf\n\n====\nSechs\n====\n\n"
         'image::a.png[Bild,300]\n\n[cols="1,1m"]\n|===\n|Maß |nein\n2+|Acht \\| neun\n|===\n\nZeile +\nBruch\n\n// nein\nifdef::nein[]\n nein\n',
         [
-            "Titel",
-            "Note.",
-            "Das ist fett und schräg mit {t1}, {t2}, Haus und Ziel.",
-            "Kapitel",
-            "Kopf",
-            "Eins",
-            "Zwei",
-            "Drei",
-            "Vier",
-            "Wort",
-            "Fünf",
-            "Sechs",
-            "Bild",
-            "Maß",
-            "Acht | neun",
-            "Zeile",
-            "Bruch",
+            "Titel", "Note.", "Das ist fett und schräg mit {t1}, {t2}, Haus und Ziel.", "Kapitel", "Kopf", "Eins",
+            "Zwei", "Drei", "Vier", "Wort", "Fünf", "Sechs", "Bild", "Maß", "Acht | neun", "Zeile", "Bruch",
         ],
         {
             "[Haus,role=x] und <<z,Ziel>>.footnote:[Note.]": "[HAUS,role=x] UND <<z,ZIEL>>.footnote:[NOTE.]",
@@ -625,4 +575,4 @@ SAMPLES = [
         ["Mein &Haus {0}\r\n hier <b>", "Datei"],
         {"Mein &amp;Haus {0}": "MEIN &amp;HAUS {0}", " hier": " HIER", "&amp;Datei": "&amp;DATEI"},
     ),
-]
+]  # fmt: skip

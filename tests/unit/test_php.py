@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specmt.types import Tagged
-from tests.documents import read, translate
-
-
-def texts(data: str) -> list[str]:
-    return [segment.source.text for segment in read("php", f"<?php\n{data}".encode()).segments]
+from tests.documents import read, texts_of, translate, with_capitals
 
 
 @pytest.mark.parametrize(
@@ -31,7 +27,7 @@ def texts(data: str) -> list[str]:
     ],
 )
 def test_only_text_is_translated(data: str, expected: list[str]) -> None:
-    assert texts(data) == expected
+    assert texts_of(read("php", f"<?php\n{data}".encode())) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,10 +52,10 @@ def test_plural_forms_of_laravel(target: str, written: str) -> None:
     data = "<?php return ['a' => 'eine Tür|Türen'];"
     assert translate(read("php", data.encode(), target=target)).decode() == data.replace("eine Tür|Türen", written)
     data = "<?php return ['a' => '{0} keine|[1,19] einige|[20,*] viele'];"
-    expected = data.replace("keine", "KEINE").replace("einige", "EINIGE").replace("viele", "VIELE")
+    expected = with_capitals(data, "keine", "einige", "viele")
     assert translate(read("php", data.encode(), target=target)).decode() == expected
     data = "<?php $string['a'] = 'eins|zwei';"
-    assert translate(read("php", data.encode(), target=target)).decode() == data.replace("eins|zwei", "EINS|ZWEI")
+    assert translate(read("php", data.encode(), target=target)).decode() == with_capitals(data, "eins|zwei")
 
 
 @pytest.mark.parametrize("said", ["it's \\ \"x\" $a {$b} \\'", "a\nb\tc", "end\\", "x ${a}"])
