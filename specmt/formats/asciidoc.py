@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -24,9 +24,9 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode
 from specmt.formats.inline import Inline, wrap_alike, written
-from specmt.languages import primary
 from specmt.types import Span, Tagged
 
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _DELIMITER: Final = re.compile(r"(?:(?P<code>-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}[^`]*)|={4,}|\*{4,}|_{4,}|--|~{4,})\Z")
 _TABLE: Final = re.compile(r"[|,:!]={3,}\Z")
 _COMMENT: Final = re.compile(r"//(?!/)")
@@ -110,19 +110,17 @@ def read(data: bytes, options: FormatOptions) -> Document:
     """
     text, encoding = decode(data)
     page = _Page(text)
-    page.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(text, 0, len(text))], is_page=True)
+    page.blocks(_lines(text, 0, len(text)), is_page=True)
     page.segments += unread_segments(text, page.parts, page.lines)
-
-    def finish(_: object) -> Iterator[Edit]:
-        language = _LANGUAGE.search(text)
-        if language is not None and primary(language[1]) == primary(options.source):
-            yield Edit(*language.span(1), [options.target])
-
-    return TextDocument(text, encoding, page.segments, finish=finish, parts=page.parts)
+    language = _LANGUAGE.search(text)
+    return TextDocument(
+        text, encoding, page.segments, finish=lambda _: options.new_language(language), parts=page.parts
+    )
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
-    return (m for m in re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)").finditer(text, start, end) if m.end() > m.start())
+def _lines(text: str, start: int, end: int) -> list[Span]:
+    """Returns where lines are, without the space behind them."""
+    return [(m.start(), m.start() + len(m[0].rstrip())) for m in _LINE.finditer(text, start, end)]
 
 
 class _Page:
@@ -174,9 +172,8 @@ class _Page:
             first = number
             if not raw:
                 number += 1
-            elif _ATTRIBUTES.match(raw):
-                match = _ATTRIBUTES.match(raw)
-                style = "source" if raw.startswith("[,") else match["style"] or style if match else style
+            elif match := _ATTRIBUTES.match(raw):
+                style = "source" if raw.startswith("[,") else match["style"] or style
                 style = "synopsis" if self._is_manual and self._titles == 3 and style == "verse" else style
                 attributes += raw
                 self._leave(lines[number : number + 1], "attributes")
@@ -200,9 +197,8 @@ class _Page:
                     else:
                         opened.append(raw)
                 style, attributes = "-", ""
-            elif _CODE.match(style):
-                while number < len(lines) and self._raw(lines[number]):
-                    number += 1
+            elif _CODE.match(style) or (raw[0].isspace() and not _ITEM.match(raw) and not _TERM.match(raw)):
+                number = self._paragraph_end(lines, number)
                 self._leave(lines[first:number], "code")
                 style, attributes = "-", ""
             elif self._attribute(lines[number]):
@@ -229,11 +225,11 @@ class _Page:
 
     def _header(self, lines: Sequence[Span], number: int) -> int:
         """Leaves who wrote a page, and when."""
-        while number < len(lines) and self._raw(lines[number]):
-            if not self._attribute(lines[number]):
-                self._leave(lines[number : number + 1], "header")
-            number += 1
-        return number
+        end = self._paragraph_end(lines, number)
+        for line in lines[number:end]:
+            if not self._attribute(line):
+                self._leave([line], "header")
+        return end
 
     def _attribute(self, line: Span) -> bool:
         """Reads an attribute that is a text, and returns whether it is one."""
@@ -271,12 +267,13 @@ class _Page:
             place, key = match.end(), ""
         self._within = around
 
+    def _paragraph_end(self, lines: Sequence[Span], number: int) -> int:
+        """Returns up to which line there are no blank ones."""
+        return next((end for end in range(number, len(lines)) if not self._raw(lines[end])), len(lines))
+
     def _closing(self, lines: Sequence[Span], number: int, closing: str) -> int:
         """Returns what is behind a block that ends as it begins."""
-        for end in range(number + 1, len(lines)):
-            if self._raw(lines[end]) == closing:
-                return end + 1
-        return len(lines)
+        return next((end + 1 for end in range(number + 1, len(lines)) if self._raw(lines[end]) == closing), len(lines))
 
     def _heading(self, span: Span, attributes: str, line: int) -> None:
         """Reads a title; where it is referred to, it, or the first of those that are the same, keeps its id."""
@@ -295,17 +292,11 @@ class _Page:
     def _paragraph(self, lines: Sequence[Span], number: int, style: str, *, may_be_title: bool) -> int:
         """Reads a paragraph, an item of a list or a term and its description."""
         raw, start = self._raw(lines[number]), lines[number][0]
-        if raw[0].isspace() and not _ITEM.match(raw) and not _TERM.match(raw):
-            first = number
-            while number < len(lines) and self._raw(lines[number]):
-                number += 1
-            self._leave(lines[first:number], "code")
-            return number
         if style.startswith("verse"):
-            while number < len(lines) and self._raw(lines[number]):
-                self._take(lines[number])
-                number += 1
-            return number
+            end = self._paragraph_end(lines, number)
+            for line in lines[number:end]:
+                self._take(line)
+            return end
         if match := _ITEM.match(raw):
             self._leave([(start, start + match.end())], "markup")
             return self._text_of(lines, number, start + match.end(), in_list=True)
@@ -343,7 +334,7 @@ class _Page:
         end = start
         while number < len(lines):
             raw = self._raw(lines[number])
-            if not raw or (lines[number][0] >= start and end > start and self._is_end(raw, in_list=in_list)):
+            if not raw or (end > start and self._is_end(raw, in_list=in_list)):
                 break
             if _COMMENT.match(raw) or _CONDITIONAL.match(raw):
                 self._leave(lines[number : number + 1], "markup")
@@ -367,7 +358,7 @@ class _Page:
 
     def _sentences(self, span: Span) -> None:
         """Reads a text, line by line where each of them ends a sentence."""
-        lines = [(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(self._text, *span)]
+        lines = _lines(self._text, *span)
         ends = all(_SENTENCE_END.search(self._raw(line)) for line in lines)
         if ends and not any(
             "\n" in self._text[each.start : each.end] for each in find(self._text, *span, is_old=self._is_old)
@@ -406,7 +397,7 @@ class _Page:
             if style in ("l", "m"):
                 self.parts.append(Part(start, stop, "code"))
             elif style == "a" or re.search(r"\n(?:[ \t\r]*\n|//)", self._text[start:stop]):
-                self.blocks([(m.start(), m.start() + len(m[0].rstrip())) for m in _lines(self._text, start, stop)])
+                self.blocks(_lines(self._text, start, stop))
             else:
                 for match in _UNBROKEN.finditer(self._text, start, stop):
                     self._take(match.span("said"), is_first=False)
@@ -473,7 +464,7 @@ class _Writes:
             if _begins(f"{{empty}}{raw}"):  # a mark is in its middle
                 raise RefusedError("it would be read as another block")
         pieces = wrap_alike(pieces, text, span, " \t", _MAY_START)
-        if self.within and self.within.needs_quotes(raw):
+        if isinstance(self.within, Within) and self.within.needs_quotes(raw):
             return [Edit(*whole, ['"', (whole[0], span[0]), *pieces, (span[1], whole[1]), '"'])]
         return [Edit(*span, pieces), *self.more(raw)]
 

@@ -28,7 +28,6 @@ _START: Final = re.compile(
 )
 _OLD_START: Final = re.compile(rf"(?P<old>(?<![\w;:}}`])(?:``|`|')(?=(?a:[^\s`'])))|{_START.pattern}")
 _OLD_ENDS: Final = {"``": "''", "'": "'"}
-_NEEDED: Final = re.compile(r"(?!)")
 _SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
 _HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]|\(\(")
@@ -46,7 +45,7 @@ _MOST_DEEP: Final = 5
 class Found(NamedTuple):
     """What opens or closes a pair, or stands by itself."""
 
-    kind: Literal["open", "close", "opaque", "mark", "note", "loose"]
+    kind: Literal["open", "close", "opaque", "note", "loose"]
     """``loose`` is what would begin a pair with what is behind the text."""
 
     start: int
@@ -138,25 +137,22 @@ def _quoted(
     opening = match[0]
     mark = opening[-2:] if kind in ("double", "quote") else opening[-1]
     closing = mark[::-1] if kind == "quote" else mark
-    after = {"quote": r"(?!\w)", "double": "", "script": ""}.get(kind, r"(?![\w\"'`])" if mark == "`" else r"(?!\w)")
-    before = r"(?<!(?a:\s))" if kind != "double" else ""
-    if kind + closing not in endless:
-        pattern = rf"{before}{re.escape(closing)}{after}"
-        inner = (
-            re.compile(rf"(?a:[^\s{re.escape(mark)}])+{re.escape(mark)}").match(text, place, end)
-            if kind == "script"
-            else None
-        )
-        found = re.compile(pattern).search(text, place + 1, end) if kind != "script" else inner
-        if found is not None:
-            inside = place, found.end() - len(closing)
-            if mark[0] == "`" and kind != "quote":
-                return [Found("opaque", first, found.end(), text[first : found.end()])], found.end()
-            key = opening[: -len(mark)] + mark[0] + kind * (kind == "quote")
-            return _pair(text, first, inside, found.end(), key, depth, is_old=is_old), found.end()
-        if kind != "script":
-            endless.add(kind + closing)
-    return [Found("loose", first, place, mark)] * (kind != "script"), place
+    if kind == "script":
+        found = re.compile(rf"(?a:[^\s{re.escape(mark)}])+{re.escape(mark)}").match(text, place, end)
+    elif kind + closing in endless:
+        found = None
+    else:
+        before = r"(?<!(?a:\s))" if kind != "double" else ""
+        after = "" if kind == "double" else r"(?![\w\"'`])" if mark == "`" else r"(?!\w)"
+        found = re.compile(rf"{before}{re.escape(closing)}{after}").search(text, place + 1, end)
+    if found is None:
+        endless.add(kind + closing)
+        return [Found("loose", first, place, mark)] * (kind != "script"), place
+    if mark[0] == "`" and kind != "quote":
+        return [Found("opaque", first, found.end(), text[first : found.end()])], found.end()
+    inside = place, found.end() - len(closing)
+    key = opening[: -len(mark)] + mark[0] + kind * (kind == "quote")
+    return _pair(text, first, inside, found.end(), key, depth, is_old=is_old), found.end()
 
 
 def _old(text: str, match: re.Match[str], end: int, endless: set[str], depth: int) -> tuple[list[Found], int]:
@@ -213,13 +209,11 @@ def said_with(
     marks = {(each.start, each.end) for each in found if each.kind in ("open", "close")}
     marked = marks | {(each.start, each.end) for each in found if _CODE.match(each.key)}
     ends_link = "]" in translation.text and any(each.kind == "open" and "[" in each.key for each in found)
-    for pattern in (_SPECIAL,) if ends_link else (_NEEDED, _SPECIAL):
-        wanted = _shape(found, named=pattern is _SPECIAL)
+    for is_numbered in (True,) if ends_link else (False, True):
+        wanted = _shape(found, named=is_numbered)
         for is_doubled in (False, True):
-            pieces = [
-                _doubled(text, piece, marked) if is_doubled else piece
-                for piece in render(translation, lambda said, by=pattern: by.sub(lambda m: f"&#{ord(m[0])};", said))  # type: ignore[misc]
-            ]
+            pieces = render(translation, _numbered if is_numbered else str)
+            pieces = [_doubled(text, piece, marked) for piece in pieces] if is_doubled else pieces
             raw = before + written(text, pieces) + after
             again = find(raw, 0, len(raw), is_old=is_old)
             said = "".join(
@@ -229,12 +223,17 @@ def said_with(
                 for piece in render(translation)
                 if piece not in marks
             )
-            is_same = pattern is _SPECIAL or _said(raw, again) == said
+            is_same = is_numbered or _said(raw, again) == said
             is_same = is_same and _marked(again, again) == _marked(found, again)
-            shape = _shape(again, named=pattern is _SPECIAL)
+            shape = _shape(again, named=is_numbered)
             if is_same and shape <= wanted and all(kind == "loose" for kind, _ in wanted - shape):
                 return pieces
     raise RefusedError("its inline markup would be read as something else")
+
+
+def _numbered(said: str) -> str:
+    """Returns a text with the characters that may be markup said by number."""
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", said)
 
 
 def _doubled(text: str, piece: str | Span, marks: set[Span]) -> str | Span:

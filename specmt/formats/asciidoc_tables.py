@@ -125,10 +125,6 @@ class Value:
         said = said.replace("]", "&#93;")  # which would end a macro in a sentence
         return self.around.encode(said) if self.around else said
 
-    def needs_quotes(self, raw: str) -> bool:
-        """Whether a text gets quotes: what would need some is written by number."""
-        return False
-
 
 class _Columns:
     """The columns of a table, and from which row on each has a place for a cell."""

@@ -14,6 +14,7 @@ from typing import Final, Literal, Protocol, final
 
 from specmt.errors import DataError, SpecmtError
 from specmt.formats.encoding import Encoding
+from specmt.languages import primary
 from specmt.types import Span, Tagged
 
 MAX_BYTES: Final = 128 << 20
@@ -220,6 +221,11 @@ class FormatOptions:
     def skips(self, key: str) -> bool:
         """Whether the text of a key stays as it is."""
         return not {key, key.rpartition(".")[2]}.isdisjoint(self.skip_keys)
+
+    def new_language(self, found: re.Match[str] | None) -> Iterator[Edit]:
+        """Yields what makes a language that a document says, where it is that of the source, that of the target."""
+        if found is not None and primary(found[1]) == primary(self.source):
+            yield Edit(*found.span(1), [self.target])
 
     def is_fuzzy(self, translations: Iterable[Tagged]) -> bool:
         """Whether the translation that these make up is marked to be reviewed."""

@@ -20,7 +20,7 @@ from specmt.formats.inline import Inline
 from specmt.formats.markup import Element, Token, children, xml_escape, xml_tokens, xml_unescape
 from specmt.formats.package import Package, member_of, tags
 from specmt.formats.runs import drawn
-from specmt.formats.styles import are_code
+from specmt.formats.styles import is_code_style
 from specmt.types import Span, Tag, Tagged
 
 _MEMBERS: Final = re.compile(
@@ -80,8 +80,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
         elif style:
             own, parent = names[style]
             names[style] = (said.get("w:val", own), parent) if name == "w:name" else (own, said.get("w:val", ""))
-    find = partial(_segments, is_code=are_code(names))
-    return Package(data, "docx", lambda name: _MEMBERS.fullmatch(name) is not None, find)
+    find = partial(_segments, is_code=partial(is_code_style, names))
+    return Package(data, "docx", _MEMBERS.fullmatch, find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +188,9 @@ class _Paragraph:
         """Yields the paragraph as a segment, or one for each part between breaks, if it has words."""
         self._cut()
         del self._inline  # there are many paragraphs
-        shared = [number for number in range(1, len(self._found)) if self._is_shared(number)] if self._runs else []
+        shared = [number for number in range(1, len(self._found)) if self._is_shared(number)]
         for number, (tagged, span, around) in enumerate(self._found if self._runs else ()):
-
-            def edits(
-                translation: Tagged,
-                _: Tell,
-                span: Span = span,
-                ends: tuple[bool, bool] = (number in shared, number + 1 in shared),
-            ) -> list[Edit]:
-                return [self._edit(translation, span, *ends)]
-
+            edits = partial(self._edits, span, number in shared, number + 1 in shared)
             yield Segment(tagged, lines(self._start), edits, context=context, span=span, around=around)
 
     def _cut(self) -> None:
@@ -226,47 +218,35 @@ class _Paragraph:
                 sizes[run.style] += sum(child.end - child.inside[0] for child in node.elements if child.name == "w:t")
         base = sizes.most_common(1)[0][0] if sizes else ""
         opened: tuple[str, Span] | None = None  # the style of the pair that runs are in
-        ending = self._fields(tokens)
-        fields = 0
-        field_start = 0
+        fields = self._fields(tokens)
+        behind = 0  # a field
         waiting: list[Element] = []  # what is not seen behind a pair that may go on
 
-        def end_pair() -> None:
+        def end_pair(following: _Run | None = None) -> None:
+            """Ends the pair, unless what follows is a run of its style."""
             nonlocal opened
-            if opened is not None:
+            if opened is not None and (following is None or following.style != opened[0]):
                 self._inline.close(*opened[1], opened[0])
-            opened = None
+                opened = None
             for each in waiting:
                 self._inline.point(each.start, each.end)
             waiting.clear()
 
         for node in children(tokens):  # once more, so that they are not all there at a time
-            kind = self._field(node)
-            if kind > 0 and fields == 0 and node.start in ending:
-                field_start = node.start
-            fields += kind if kind > 0 or fields else 0
-            if fields or (kind < 0 and field_start):
-                if not fields:
-                    end_pair()
-                    if not self._link(tokens, field_start, node, depth):
-                        self._inline.opaque(field_start, node.end)
-                        self.left.append(Part(field_start, node.end, "field"))
-                    field_start = 0
-                if field_start or kind < 0:
-                    continue
-                fields = 0  # one that ends in another paragraph
+            if node.start < behind:
+                continue
+            if node.start in fields:
+                end_pair()
+                self._take_field(tokens, node.start, fields[node.start], depth)
+                behind = fields[node.start][1]
+                continue
             found = runs.get(node.start)
             if node.name in _INVISIBLE or (node.name == "w:r" and found is None and self._is_unseen(node)):
                 waiting.append(node)
                 if opened is None:
                     end_pair()
                 continue
-            if found is not None and opened is not None and found.style == opened[0]:
-                for each in waiting:
-                    self._inline.point(each.start, each.end)
-                waiting.clear()
-            else:
-                end_pair()
+            end_pair(found)
             if found is not None:
                 self._runs.append(found)
                 is_base = found.style == base
@@ -304,20 +284,21 @@ class _Paragraph:
         self._walk(inner, first, depth + 1)
         self._inline.close(*last, "within")
 
-    def _link(self, tokens: Sequence[Token], start: int, last: Element, depth: int) -> bool:
-        """Takes the text of a field that is a link, and returns whether it is one.
+    def _take_field(self, tokens: Sequence[Token], start: int, last: Span, depth: int) -> None:
+        """Takes a field, and the text in it where it is a link.
 
         :param last: its end
         """
-        place, end = (bisect_left(tokens, at, key=lambda token: token.start) for at in (start, last.start))
+        place, end = (bisect_left(tokens, at, key=lambda token: token.start) for at in (start, last[0]))
         nodes = [*children(tokens[place:end])]
         head = next((node for node in nodes if '"separate"' in self._text[node.start : node.end]), nodes[0])
         is_link = head is not nodes[0] and _LINK.search(self._text, start, head.end) is not None
         if is_link and not any(map(self._field, nodes[1:])):  # with no other field in it
             inner = tokens[bisect_left(tokens, head.end, key=lambda token: token.start) : end]
-            self._within((start, head.end), inner, (last.start, last.end), depth)
-            return True
-        return False
+            self._within((start, head.end), inner, last, depth)
+        else:
+            self._inline.opaque(start, last[1])
+            self.left.append(Part(start, last[1], "field"))
 
     def _stays(self, node: Element) -> bool:
         """Whether a run stays where it is, and a sentence ends there: a break, or a part of a field that goes on."""
@@ -381,19 +362,19 @@ class _Paragraph:
             return 0
         return 1 if '"begin"' in raw else -1 if '"end"' in raw else 0
 
-    def _fields(self, tokens: Sequence[Token]) -> set[int]:
-        """Returns where the fields begin that end here, too."""
+    def _fields(self, tokens: Sequence[Token]) -> dict[int, Span]:
+        """Returns what ends the fields that begin here and end here, too, by where they begin."""
         opened: list[int] = []
-        ending: set[int] = set()
+        ending: dict[int, Span] = {}
         for node in children(tokens):
             kind = self._field(node)
             if kind > 0:
                 opened.append(node.start)
             elif kind < 0 and opened:
-                ending.add(opened.pop())
+                ending[opened.pop()] = node.start, node.end
         return ending
 
-    def _edit(self, translation: Tagged, span: Span, shares_first: bool, shares_last: bool) -> Edit:
+    def _edits(self, span: Span, shares_first: bool, shares_last: bool, translation: Tagged, _: Tell) -> list[Edit]:
         """Returns new runs for those that the text is in, of which the first and the last may have others in them."""
         start, end = span
         first, last = self._run_at(start), self._run_at(end)
@@ -415,7 +396,7 @@ class _Paragraph:
             if self._has_content(end, last.end):
                 pieces += [last.head, self._opening(end), (end, last.end)]
             end = last.end
-        return Edit(start, end, pieces)
+        return [Edit(start, end, pieces)]
 
     def _closing(self, start: int) -> str:
         """Returns what closes a run before a text, which may begin with a picture in place of a word."""

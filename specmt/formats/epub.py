@@ -35,8 +35,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
             if is_code(match[group]) and primary(match[group]) == primary(options.source):
                 yield Edit(*match.span(group), [options.target])
 
-    is_text = lambda name: _MEMBERS.fullmatch(name) is not None  # noqa: E731
-    return Package(data, "epub", is_text, partial(_segments, options=options), finish=finish)
+    return Package(data, "epub", _MEMBERS.fullmatch, partial(_segments, options=options), finish=finish)
 
 
 def _segments(text: str, options: FormatOptions) -> Iterator[Segment | Part]:

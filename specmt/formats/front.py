@@ -12,7 +12,6 @@ import yaml
 from specmt.formats.document import KEPT, Edit, FormatOptions, LineNumbers, Segment
 from specmt.formats.inline import replacing
 from specmt.formats.scalars import TEXT, is_glued, quoted, start_of, written
-from specmt.languages import primary
 from specmt.types import Span, Tagged
 
 FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*(?=\r?$)", re.DOTALL | re.MULTILINE)
@@ -70,8 +69,7 @@ def _left(key: str, line: int) -> Segment:
 def language_in(text: str, found: re.Match[str] | None, options: FormatOptions) -> Iterator[Edit]:
     """Yields what makes the language of the source, where the front matter says it, that of the target."""
     match = None if found is None else _LANGUAGE.search(text, *found.span(2))
-    if match is not None and primary(match[1]) == primary(options.source):
-        yield Edit(*match.span(1), [options.target])
+    return options.new_language(match)
 
 
 def _scalars(node: yaml.Node | None, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:

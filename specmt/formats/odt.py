@@ -12,7 +12,7 @@ from specmt.formats.document import Document, FormatOptions, LineNumbers, Part, 
 from specmt.formats.inline import Inline, in_place
 from specmt.formats.markup import Token, add_text, value_of, xml_escape, xml_tokens, xml_unescape
 from specmt.formats.package import Package, member_of, tags
-from specmt.formats.styles import are_code
+from specmt.formats.styles import is_code_style
 
 _PARAGRAPHS: Final = frozenset(("text:p", "text:h"))
 _PAIRS: Final = frozenset(("text:span", "text:a", "text:meta", "text:ruby-base"))
@@ -48,7 +48,7 @@ def _style(text: str, token: Token) -> str:
 
 def _segments(text: str, common: dict[str, tuple[str, str]]) -> Iterator[Segment | Part]:
     lines = LineNumbers(text)
-    is_code = are_code(common | _styles(text))
+    is_code = partial(is_code_style, common | _styles(text))
     count = 0
     deep = kept = 0
     open_paragraphs: list[Inline] = []

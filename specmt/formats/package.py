@@ -57,7 +57,7 @@ class Package:
         self,
         data: bytes,
         file_format: str,
-        is_text: Callable[[str], bool],
+        is_text: Callable[[str], object],
         find: Callable[[str], Iterable[Segment | Part]],
         *,
         finish: Callable[[str], Iterable[Edit]] = lambda _: (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -65,7 +65,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     lines = LineNumbers(text)
     if root.has_error:
         raise DataError(f"line {lines(_error(root).start_byte)} is not PHP")
-    reader = _Reader(text, lines, count_of_forms(options.target), plural_forms(options.target))
+    reader = _Reader(text, lines, options.target)
     return TextDocument(text, encoding, list(reader.segments(root)), parts=reader.parts)
 
 
@@ -147,15 +147,11 @@ def elements(array: Node, path: str, text: str) -> Iterator[tuple[Node, str, Nod
 
 
 class _Reader:
-    def __init__(self, text: str, lines: LineNumbers, count: int, plurals: Sequence[str]) -> None:
-        """
-        :param count: how many plural forms the target language has
-        :param plurals: those of ICU
-        """
+    def __init__(self, text: str, lines: LineNumbers, target: str) -> None:
         self._text = text
         self._lines = lines
-        self._count = count
-        self._plurals = plurals
+        self._count = count_of_forms(target)
+        self._plurals = plural_forms(target)
         self.parts: list[Part] = []
 
     def segments(self, root: Node) -> Iterator[Segment]:
@@ -185,17 +181,9 @@ class _Reader:
         elif node.type in ("string", "encapsed_string"):
             yield from self._string(node, path, has_forms=has_forms)
         elif self._has_text(node):
+            said, start = Tagged(self._raw(node)), node.start_byte
             reason = f"{KEPT}: {_LEFT.get(node.type, 'it is code')}"
-            line = self._lines(node.start_byte)
-            yield Segment(
-                Tagged(self._raw(node)),
-                line,
-                lambda *_: (),
-                "skipped",
-                context=path,
-                reason=reason,
-                start=node.start_byte,
-            )
+            yield Segment(said, self._lines(start), lambda *_: (), "skipped", context=path, reason=reason, start=start)
 
     def _has_text(self, node: Node) -> bool:
         """Whether code that is left has text in it."""

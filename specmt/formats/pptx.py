@@ -21,7 +21,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
 
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
-    return Package(data, "pptx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
+    return Package(data, "pptx", _MEMBERS.fullmatch, _segments)
 
 
 def _segments(text: str) -> Iterator[Segment | Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -76,10 +76,10 @@ class _Drawn:
 
 
 class _Page:
-    def __init__(self, text: str, names: dict[str, int], number: Callable[[int], int] | None = None) -> None:
+    def __init__(self, text: str, names: dict[str, int], before: int = 0) -> None:
         """
         :param names: what is referred to by its text, and (above 0) explicit targets
-        :param number: returns the number of the line of a place
+        :param before: how many lines of the document come before it
         """
         self._text = text
         self._names = names
@@ -92,15 +92,18 @@ class _Page:
         self._tables: list[_Drawn] = []
         self._titles = 0
         self._depth = 0
-        self._number = number or self._lines.number
+        self._before = before
 
     def document(self, encoding: Encoding) -> TextDocument:
         """Returns what was read."""
         self._body(0, len(self._lines), 0)
         self._segments += unread_segments(self._text, self._parts, self._number)
-        return TextDocument(
-            self._text, encoding, self._segments, finish=partial(_finish, self._text, self._tables), parts=self._parts
-        )
+        finish = partial(_finish, self._text, self._ending, self._tables)
+        return TextDocument(self._text, encoding, self._segments, finish=finish, parts=self._parts)
+
+    def _number(self, place: int) -> int:
+        """Returns the number of the line that a place is in, from 1."""
+        return self._before + self._lines.number(place)
 
     def _leave(self, first: int, last: int, reason: str) -> int:
         """Leaves lines as they are; returns the number of the one behind them."""
@@ -129,10 +132,7 @@ class _Page:
     def _quote(self, number: int, last: int) -> None:
         attribution = _ATTRIBUTION.match(self._lines.raw(last - 1))
         if attribution and last - number > 1 and self._lines[last - 2].is_blank:
-            self._parts.append(
-                Part(self._lines[last - 1].first, self._lines[last - 1].first + attribution.end(), "markup")
-            )
-            self._lines[last - 1].first += attribution.end()
+            self._cut(last - 1, attribution.end(), self._lines[last - 1].column, "markup")
         self._body(number, last, self._lines.indent(number, last))
 
     def _block(self, number: int, last: int, indent: int) -> int:
@@ -197,9 +197,7 @@ class _Page:
         while (
             number < last and (match := VERSE.match(self._lines.raw(number))) and self._lines[number].column == indent
         ):
-            end = number + 1
-            while end < last and not self._lines[end].is_blank and self._lines[end].column > indent:
-                end += 1
+            end = self._lines.paragraph_end(number + 1, last, indent)
             self._cut(number, match.end(), 0, "markup")
             self._take((self._lines[number].first, self._lines[end - 1].end), is_first=False)
             number = end
@@ -247,9 +245,7 @@ class _Page:
         mark = self._lines.raw(number)[:1]
         if not ADORNMENT.match(mark):
             return number
-        end = number
-        while end < last and self._lines.raw(end)[:1] == mark:
-            end += 1
+        end = next((n for n in range(number, last) if self._lines.raw(n)[:1] != mark), last)
         return self._leave(number, end, "code")
 
     def _definition(self, number: int, last: int, indent: int) -> int:
@@ -268,7 +264,7 @@ class _Page:
         line = self._lines[number]
         place = line.first + size
         end = self._lines.indented(number + 1, last, indent)
-        if line.first + size >= line.end and (number + 1 >= last or self._lines[number + 1].is_blank):
+        if place >= line.end and (number + 1 >= last or self._lines[number + 1].is_blank):
             return number + 1
         if note := _NOTE.match(self._text, place, line.end):
             return self._hanging(number, note.end() - line.first, last, indent, "markup")
@@ -288,7 +284,7 @@ class _Page:
         self._cut(number, match.end() - line.first, column, "directive")
         first = number + line.is_blank
         blank = self._lines.paragraph_end(first, last)
-        options = next((n for n in range(first, blank) if FIELD.match(self._lines.raw(n))), blank)
+        options = self._lines.field(first, blank)
         has_no_argument = name in BODIES or (line.is_blank and name not in TITLED)
         for n in range(options, blank):
             self._option(n, blank, is_marked=name != "toctree")
@@ -341,7 +337,7 @@ class _Page:
         table = partial(value_table, delimiter=delimiter)
         for n in range(options, body):
             if match := HEADER.match(lines.raw(n)):
-                end = next((m for m in range(n + 1, body) if FIELD.match(lines.raw(m))), body)
+                end = lines.field(n + 1, body)
                 self._cut(n, match.end(), lines.indent(n + 1, end), "option")
                 self._drawn(n, end, partial(table, is_header=True), lines[n].column)
         while body < last and lines[body].is_blank:
@@ -353,9 +349,7 @@ class _Page:
         match = TEXT_OPTION.match(self._lines.raw(number))
         line = self._lines[number]
         if match:
-            end = number + 1
-            while end < last and not FIELD.match(self._lines.raw(end)):
-                end += 1
+            end = self._lines.field(number + 1, last)
             span = line.first + match.end(), self._lines[end - 1].end
             if match[0].startswith((":caption", ":subtitle")) and is_marked:
                 self._take(span, is_first=False)
@@ -426,21 +420,13 @@ class _Page:
         cells: list[tuple[int, TextDocument]] = []
         first = len(self._segments)
         for cell in table.cells:
-            line = self._number(self._lines[number].first) + cell.line
-            inner = _Page(cell.text, self._names, partial(_line_in_cell, line, cell.text))
-            document = inner.document(Encoding("utf-8"))
+            line = self._number(lines[0].first) + cell.line
+            document = _Page(cell.text, self._names, line - 1).document(Encoding("utf-8"))
             cells.append((line, document))
             for segment in document.segments:
-                own = Segment(
-                    segment.source,
-                    segment.line,
-                    _checked(segment, cell.text, table),
-                    segment.state,
-                    reason=segment.reason,
-                    start=lines[cell.top].first,
-                )
-                self._segments.append(own)
-        span = self._lines[number].first, self._lines[end - 1].end
+                edits = _checked(segment, cell.text, table)
+                self._segments.append(replace(segment, edits=edits, start=lines[cell.top].first))
+        span = lines[0].first, lines[-1].end
         self._parts.append(Part(*span, "table", cells))
         self._tables.append(_Drawn(span, table, cells, first))
 
@@ -454,9 +440,8 @@ class _Page:
         return self._lines.paragraph_end(number, last)
 
 
-def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) -> Iterator[Edit]:
+def _finish(text: str, ending: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) -> Iterator[Edit]:
     """Yields the tables in which a text is translated."""
-    ending = "\r\n" if "\r\n" in text else "\n"
     for drawn in tables:
         contents: list[str] = []
         is_new = False
@@ -474,10 +459,6 @@ def _finish(text: str, tables: Sequence[_Drawn], written: Mapping[int, Tagged]) 
             yield Edit(
                 *drawn.span, [(ending + margin).join(drawn.table.draw(contents)).replace(margin + ending, ending)]
             )
-
-
-def _line_in_cell(first: int, text: str, place: int) -> int:
-    return first + text.count("\n", 0, place)
 
 
 def _checked(segment: Segment, text: str, table: Table) -> Callable[[Tagged, Tell], list[Edit]]:

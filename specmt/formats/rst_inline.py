@@ -212,11 +212,9 @@ class Writer:
         """
         self._text, self._whole, self._found = text, whole, found
         self._pairs = {(each.start, each.inside[0]): each for each in found if each.kind == "pair"}
-        around = next(
-            (each for each in self._pairs.values() if each.inside[0] <= span[0] and span[1] <= each.inside[1]), None
-        )
-        self._around = around if around is not None and around.name else None
-        self.span: Final = (around.start, around.end) if around is not None and around.name else span
+        named = [each for each in found if each.kind == "pair" and each.name]
+        self._around = next((each for each in named if each.inside[0] <= span[0] and span[1] <= each.inside[1]), None)
+        self.span: Final = span if self._around is None else (self._around.start, self._around.end)
 
     def pieces(self, translation: Tagged) -> Pieces:
         """

@@ -96,11 +96,15 @@ class Lines:
         """Returns how far lines are indented."""
         return min((line.column for line in self._all[first:last] if not line.is_blank), default=0)
 
-    def paragraph_end(self, number: int, last: int) -> int:
-        """Returns up to which line there are no blank ones."""
-        while number < last and not self._all[number].is_blank:
+    def paragraph_end(self, number: int, last: int, indent: int = -1) -> int:
+        """Returns up to which line none is blank, and all are indented further."""
+        while number < last and not self._all[number].is_blank and self._all[number].column > indent:
             number += 1
         return number
+
+    def field(self, number: int, last: int) -> int:
+        """Returns the first line that begins a field, or the end where none does."""
+        return next((n for n in range(number, last) if FIELD.match(self.raw(n))), last)
 
     def is_overline(self, number: int, last: int) -> bool:
         """Whether a line is over a title."""

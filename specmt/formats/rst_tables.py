@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile, zip_longest
 from typing import Final, Protocol, final
 from unicodedata import combining, east_asian_width
 
@@ -33,6 +34,10 @@ class Cell:
     """How far it is indented."""
     text: str
 
+    def lines(self, said: str) -> list[str]:
+        """Returns the lines of a text, as far indented as its own."""
+        return [" " * self.margin + line for line in said.split("\n")]
+
 
 class Table(Protocol):
     """A table that was read."""
@@ -44,6 +49,7 @@ class Table(Protocol):
 
     def holds(self, old: str, new: str) -> bool:
         """Whether a cell with one text may have another one."""
+        return True
 
 
 def width(text: str) -> int:
@@ -107,13 +113,8 @@ def _scan(block: Sequence[str], top: int, left: int) -> tuple[int, int] | None:
     return None
 
 
-class _Drawn:
-    def holds(self, old: str, new: str) -> bool:
-        return True
-
-
 @final
-class _Grid(_Drawn):
+class _Grid(Table):
     def __init__(self, cells: list[Cell], height: int, width: int, header: int) -> None:
         self.cells = cells
         self._header = header
@@ -122,32 +123,19 @@ class _Grid(_Drawn):
 
     def draw(self, contents: Sequence[str]) -> list[str]:
         rows, columns = self._rows, self._columns
-        at_row = {row: number for number, row in enumerate(rows)}
-        at_column = {column: number for number, column in enumerate(columns)}
         heights = [1] * (len(rows) - 1)
         widths = [right - left - 1 for left, right in pairwise(columns)]
-        texts = [
-            [" " * cell.margin + line for line in said.split("\n")]
-            for cell, said in zip(self.cells, contents, strict=True)
-        ]
+        texts = [cell.lines(said) for cell, said in zip(self.cells, contents, strict=True)]
         for cell, lines in sorted(zip(self.cells, texts, strict=True), key=lambda each: each[0].right - each[0].left):
             old = max(width(line) for line in cell.text.split("\n")) + cell.margin
             need = max(map(width, lines)) + min(1, max(0, cell.right - cell.left - 1 - old))
-            _grow(widths, at_column[cell.left], at_column[cell.right], need)
+            _grow(widths, columns, cell.left, cell.right, need)
         for cell, lines in sorted(zip(self.cells, texts, strict=True), key=lambda each: each[0].bottom - each[0].top):
-            _grow(heights, at_row[cell.top], at_row[cell.bottom], len(lines))
-        x, y = [0], [0]
-        for places, sizes in ((x, widths), (y, heights)):
-            for size in sizes:
-                places.append(places[-1] + size + 1)
-        canvas = [[" "] * (x[-1] + 1) for _ in range(y[-1] + 1)]
+            _grow(heights, rows, cell.top, cell.bottom, len(lines))
+        x, y = _moved(columns, widths), _moved(rows, heights)
+        canvas = [[" "] * (sum(widths) + len(columns)) for _ in range(sum(heights) + len(rows))]
         for cell in self.cells:
-            left, right, top, bottom = (
-                x[at_column[cell.left]],
-                x[at_column[cell.right]],
-                y[at_row[cell.top]],
-                y[at_row[cell.bottom]],
-            )
+            left, right, top, bottom = x[cell.left], x[cell.right], y[cell.top], y[cell.bottom]
             for row, place in ((top, cell.top), (bottom, cell.bottom)):
                 line = "=" if place == self._header else "-"
                 canvas[row][left + 1 : right] = [c if c == "+" else line for c in canvas[row][left + 1 : right]]
@@ -157,8 +145,8 @@ class _Grid(_Drawn):
             for row in (top, bottom):
                 canvas[row][left] = canvas[row][right] = "+"
         for cell, lines in zip(self.cells, texts, strict=True):
-            for row, said in enumerate(lines, y[at_row[cell.top]] + 1):
-                start = x[at_column[cell.left]] + 1
+            for row, said in enumerate(lines, y[cell.top] + 1):
+                start = x[cell.left] + 1
                 canvas[row][start : start + width(said)] = _columns(said)
         return ["".join(line) for line in canvas]
 
@@ -174,8 +162,15 @@ def _columns(said: str) -> list[str]:
     return out
 
 
-def _grow(sizes: list[int], first: int, last: int, need: int) -> None:
+def _grow(sizes: list[int], places: Sequence[int], start: int, end: int, need: int) -> None:
+    """Makes what is between two of some lines at least as large as that."""
+    first, last = bisect_left(places, start), bisect_left(places, end)
     sizes[last - 1] += max(0, need - sum(sizes[first:last]) - (last - first - 1))
+
+
+def _moved(places: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
+    """Returns where lines come that have so much between them."""
+    return dict(zip(places, accumulate(sizes, lambda place, size: place + size + 1, initial=0), strict=True))
 
 
 def simple_table(rows: Sequence[str]) -> Table | None:
@@ -209,7 +204,7 @@ def simple_table(rows: Sequence[str]) -> Table | None:
 
 
 @final
-class _Simple(_Drawn):
+class _Simple(Table):
     def __init__(
         self, cells: list[Cell], rows: Sequence[str], starts: list[int], ends: list[int], borders: set[int]
     ) -> None:
@@ -220,34 +215,28 @@ class _Simple(_Drawn):
         count = len(self._starts)
         sizes = [end - start for start, end in zip(self._starts, self._ends, strict=True)]
         gaps = [start - end for end, start in zip(self._ends, self._starts[1:], strict=False)] + [0]
-        texts = [
-            [" " * cell.margin + line for line in said.split("\n")]
-            for cell, said in zip(self.cells, contents, strict=True)
-        ]
+        texts = [cell.lines(said) for cell, said in zip(self.cells, contents, strict=True)]
         for cell, lines in zip(self.cells, texts, strict=True):
             if cell.left + 1 < count:
                 sizes[cell.left] = max(sizes[cell.left], *map(width, lines))
         out: list[str] = []
         first = dict(zip((cell.top for cell in self.cells[::count]), range(0, len(texts), count), strict=True))
-        number = 0
-        while number < len(self._rows):
+        behind = 0  # the row of cells before
+        for number, row in enumerate(self._rows):
             if number in self._borders:
                 out.append("".join("=" * size + " " * gap for size, gap in zip(sizes, gaps, strict=True)))
-            elif number not in first:
-                out.append(self._rows[number])
-            else:
+            elif number in first:
                 own = texts[first[number] : first[number] + count]
-                for line in range(max(map(len, own))):
-                    said = [lines[line] if line < len(lines) else "" for lines in own]
+                for said in zip_longest(*own, fillvalue=""):
                     padded = (
                         each + " " * (size - width(each) + gap)
                         for each, size, gap in zip(said, sizes, gaps, strict=True)
                     )
                     out.append("".join(padded).rstrip())
-                number = self.cells[first[number]].bottom
-                out += [""] * (not self._rows[number - 1])
-                continue
-            number += 1
+                behind = self.cells[first[number]].bottom
+                out += [""] * (not self._rows[behind - 1])
+            elif number >= behind:
+                out.append(row)
         return out
 
 
@@ -272,7 +261,7 @@ def value_table(rows: Sequence[str], delimiter: str, *, is_header: bool = False)
 
 
 @final
-class _Values:
+class _Values(Table):
     def __init__(self, text: str, delimiter: str, cells: list[Cell], *, is_header: bool) -> None:
         self.cells = cells
         self._text, self._delimiter, self._is_header = text, delimiter, is_header

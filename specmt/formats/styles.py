@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 _CODE: Final = re.compile(
@@ -14,20 +14,16 @@ _SPACE: Final = re.compile(r"_20_|(?<=[a-z])(?=[A-Z])|[_-]")
 _ENOUGH: Final = 20
 
 
-def are_code(names: Mapping[str, tuple[str, str]]) -> Callable[[str], bool]:
-    """Returns what says of the id of a style whether it is one of code, or made from one.
+def is_code_style(names: Mapping[str, tuple[str, str]], style: str) -> bool:
+    """Whether the style of an id is one of code, or made from one.
 
     :param names: the name of a style and what it is made from, by its id
     """
-
-    def is_code(style: str) -> bool:
-        for _ in range(_ENOUGH):
-            name, parent = names.get(style, (style, ""))
-            if _CODE.search(_SPACE.sub(" ", name).lower()) is not None:
-                return True
-            if not parent:
-                return False
-            style = parent
-        return False
-
-    return is_code
+    for _ in range(_ENOUGH):
+        name, parent = names.get(style, (style, ""))
+        if _CODE.search(_SPACE.sub(" ", name).lower()) is not None:
+            return True
+        if not parent:
+            return False
+        style = parent
+    return False

@@ -30,7 +30,6 @@ from specmt.formats.document import (
 )
 from specmt.formats.encoding import decode, unescape
 from specmt.formats.inline import Inline, directions, render, wrap
-from specmt.languages import primary
 from specmt.types import Span, Tag, Tagged
 
 WIDTH: Final = 42
@@ -131,7 +130,9 @@ def read(data: bytes, options: FormatOptions) -> Document:
         found = inline.take()
         if found is not None:
             tagged, span = found
-            writer = _Writer(text, group, span, coding[1], width, is_ass=is_ass)
+            has_crlf = "\r\n" in text[max(0, group[0].span[0] - 200) : group[-1].span[1]]
+            line_break = "\\N" if is_ass else "\r\n" if has_crlf else "\n"
+            writer = _Writer(group, span, coding[1], width, line_break)
             segments.append(Segment(tagged, lines(span[0]), writer, context=f"cue {group[0].number}"))
     parts = [Part(text.rfind("\n", 0, block.span[0]) + 1, block.span[1], "") for block in blocks]
     kind = "ass" if is_ass else "vtt" if is_vtt else "srt"
@@ -141,13 +142,8 @@ def read(data: bytes, options: FormatOptions) -> Document:
             said, reason = Tagged(text[part.start : part.end]), f"left as it is: {_TOLD[part.reason]}"
             segments.append(Segment(said, lines(part.start), lambda *_: (), "skipped", reason=reason))
     segments += unread_segments(text, parts, lines)
-
-    def finish(_: object) -> Iterator[Edit]:
-        language = _LANGUAGE.match(text)
-        if language is not None and primary(language[1]) == primary(options.source):
-            yield Edit(*language.span(1), [options.target])
-
-    return TextDocument(text, encoding, segments, finish=finish, parts=parts)
+    language = _LANGUAGE.match(text)
+    return TextDocument(text, encoding, segments, finish=lambda _: options.new_language(language), parts=parts)
 
 
 def _seconds(parts: Sequence[str | None]) -> float:
@@ -165,34 +161,28 @@ def _width(text: str, blocks: Sequence[_Block], line_break: str) -> int:
 def _cues(text: str, *, is_vtt: bool) -> Iterator[_Block]:
     """Yields the texts of cues, which in SubRip may have blank lines: what is no new cue belongs to the last one."""
     place, rest = 0, len(text.rstrip())
-    number = count = 0
-    while place < len(text):
+    count = 0
+    while place < rest:
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
-        number += 1
         line = text[place:end]
         if "-->" in line and not line.startswith("NOTE"):
             times = _TIMES.fullmatch(line.rstrip("\r"))
             if times is None:
-                raise DataError(f"line {number} has no time codes that can be read")
+                raise DataError(f"line {text.count(chr(10), 0, place) + 1} has no time codes that can be read")
             begin, until = _seconds(times.groups()[:4]), _seconds(times.groups()[4:])
             start, place = end + 1, end + 1
             last = start
-            while place < len(text):  # up to a blank line, or a cue that follows without one
+            while place < rest:  # up to a blank line, or a cue that follows without one
                 end = text.find("\n", place)
                 end = len(text) if end < 0 else end
                 blank = _BLANK.match(text, place)
-                if _TIMES.match(text, place, end) or (
-                    blank and (is_vtt or blank.end() == len(text) or _NEXT.match(text, blank.end()))
-                ):
-                    break
-                if place >= rest:
+                if _TIMES.match(text, place, end) or (blank and (is_vtt or _NEXT.match(text, blank.end()))):
                     break
                 after = blank.end() if blank else end + 1  # all blank lines at once
-                number += text.count("\n", place, after)
                 last, place = max(place, text.rfind("\n", place, after - 1) + 1), after
             span = start, min(place, len(text))
-            if place < len(text) and text[place:end].strip() and text[last:place].strip().isdecimal():
+            if text[place:end].strip() and text[last:place].strip().isdecimal():
                 span = start, last  # the number of that cue
             count += 1
             for part, is_first in _speakers(text, span, "\n"):
@@ -226,18 +216,16 @@ def _events(text: str) -> Iterator[_Block]:
 def _speakers(text: str, span: Span, line_break: str) -> Iterator[tuple[Span, bool]]:
     """Yields the parts of a cue, without the space around them: a new one at a dash, a voice, a sound, a blank line."""
     start, end = span
-    cuts = [start]
-    place = text.find(line_break, start, end)
-    while place >= 0:
-        after = place + len(line_break)
-        before = text[max(start, text.rfind(line_break, start, place) + len(line_break)) : place]
+    cuts, line = [start], start
+    for match in re.compile(re.escape(line_break)).finditer(text, start, end):
+        before, after = text[line : match.start()], match.end()
         begins = any(each.match(text, after, end) for each in (_SPOKEN, _LABEL, _SONG, _SOUND))
         if begins or text.startswith(("<v ", "<v."), after) or not before.strip() or _SOUND.match(before.lstrip()):
             cuts.append(after)
             if not before.strip() and (alone := _NUMBER.match(text, after, end)):
                 cuts.append(alone.end())
-        place = text.find(line_break, after, end)
-    for number, (left, right) in enumerate(zip(cuts, [*cuts[1:], end], strict=True)):
+        line = after
+    for number, (left, right) in enumerate(pairwise([*cuts, end])):
         raw = text[left:right]
         raw = raw.removesuffix(line_break) if right < end else raw
         if raw.strip():
@@ -294,37 +282,25 @@ def _add(inline: Inline, text: str, span: Span) -> None:
     inline.text(place, span[1])
 
 
+@dataclass(frozen=True, slots=True)
 class _Writer:
     """Writes a sentence into its cues again."""
 
-    def __init__(
-        self,
-        text: str,
-        group: Sequence[_Block],
-        span: Span,
-        encode: Callable[[str], str],
-        width: int,
-        *,
-        is_ass: bool,
-    ) -> None:
-        self._group = group
-        self._span = span
-        self._text = text
-        self._separators = [(one.span[1], other.span[0]) for one, other in pairwise(group)]
-        crlf = "\r\n" in text[group[0].span[0] - 200 if group[0].span[0] > 200 else 0 : group[-1].span[1]]
-        self._break = "\\N" if is_ass else "\r\n" if crlf else "\n"
-        self._encode = encode
-        self._width = width
+    group: Sequence[_Block]
+    span: Span
+    encode: Callable[[str], str]
+    width: int
+    line_break: str
 
     def __call__(self, translation: Tagged, tell: Tell) -> list[Edit]:
         pieces: Pieces = []
-        parts = self._cut(translation)
-        inside = [each for each in self._separators if self._span[0] <= each[0] and each[1] <= self._span[1]]
+        blocks = [block for block in self.group if block.span[0] < self.span[1] and self.span[0] < block.span[1]]
+        separators = [(one.span[1], other.span[0]) for one, other in pairwise(blocks)]
+        parts = _cut(translation, separators)
         for number, part in enumerate(parts):
             if number:
-                pieces.append(inside[number - 1])
+                pieces.append(separators[number - 1])
             pieces += self._lines(part)
-        blocks = [block for block in self._group if block.span[0] < self._span[1] and self._span[0] < block.span[1]]
         for block, part in zip(blocks, parts, strict=False):
             seconds, size = block.end - block.start, len(part.text)
             most = max(_SPEED, (block.span[1] - block.span[0]) / seconds if seconds > 0 else 0)
@@ -332,45 +308,49 @@ class _Writer:
                 tell(f"{size / seconds:.0f} characters a second are more than {most:.0f}")
             if not part.text:
                 tell("the translation has fewer words than the sentence has cues; one is empty")
-        return [Edit(*self._span, pieces)]
-
-    def _cut(self, translation: Tagged) -> list[Tagged]:
-        """Returns the texts of the cues."""
-        cuts = sorted(tag.start for tag in translation.tags if tag.open in self._separators)
-        tags = [tag for tag in translation.tags if tag.open not in self._separators]
-        starts = [match.start() for match in re.finditer(r"\S+", translation.text)]
-        placed: list[int] = []
-        for number, cut in enumerate(cuts):
-            # At least a word for each, where there are enough; never within a pair.
-            low = next((start for start in starts if start > (placed[-1] if placed else 0)), len(translation.text))
-            left = len(cuts) - number
-            high = starts[-left] if left <= len(starts) else len(translation.text)
-            cut = max(low, min(cut, high))
-            around = next((tag for tag in tags if tag.start < cut < tag.end), None)
-            if around is not None:
-                cut = around.start if around.start >= low else around.end
-            if cut and not translation.text[cut - 1].isspace():
-                cut = _MARKS.match(translation.text, cut).end()  # type: ignore[union-attr]
-            placed.append(cut)
-        parts = []
-        for start, end in zip([0, *placed], [*placed, len(translation.text)], strict=True):
-            said = translation.text[start:end]
-            is_last = end == len(translation.text)
-            own = [tag for tag in tags if start <= tag.start and (tag.end <= end and (tag.start < end or is_last))]
-            parts.append(_shifted(Tagged(said.rstrip(), tuple(own)), start))
-        return parts
+        return [Edit(*self.span, pieces)]
 
     def _lines(self, part: Tagged) -> Pieces:
         """Returns a text in as few lines as there can be, of about the same length."""
-        pieces = render(part, self._encode)
-        wrapped = partial(wrap, pieces, 0, line_break=self._break, may_start=_MAY_START, with_tags=False)
+        pieces = render(part, self.encode)
+        wrapped = partial(wrap, pieces, 0, line_break=self.line_break, may_start=_MAY_START, with_tags=False)
 
         def fewer(width: int) -> int:
-            return -wrapped(width).count(self._break)
+            return -wrapped(width).count(self.line_break)
 
         size = len(part.text)
-        widths = range(max(1, size // max(1, -(-size // self._width))), self._width)
-        return wrapped(self._width - len(widths) + bisect_left(widths, fewer(self._width), key=fewer))
+        widths = range(max(1, size // max(1, -(-size // self.width))), self.width)
+        return wrapped(self.width - len(widths) + bisect_left(widths, fewer(self.width), key=fewer))
+
+
+def _cut(translation: Tagged, separators: Sequence[Span]) -> list[Tagged]:
+    """Returns the texts of the cues.
+
+    :param separators: what is between them
+    """
+    cuts = sorted(tag.start for tag in translation.tags if tag.open in separators)
+    tags = [tag for tag in translation.tags if tag.open not in separators]
+    starts = [match.start() for match in re.finditer(r"\S+", translation.text)]
+    placed: list[int] = []
+    for number, cut in enumerate(cuts):
+        # At least a word for each, where there are enough; never within a pair.
+        low = next((start for start in starts if start > (placed[-1] if placed else 0)), len(translation.text))
+        left = len(cuts) - number
+        high = starts[-left] if left <= len(starts) else len(translation.text)
+        cut = max(low, min(cut, high))
+        around = next((tag for tag in tags if tag.start < cut < tag.end), None)
+        if around is not None:
+            cut = around.start if around.start >= low else around.end
+        if cut and not translation.text[cut - 1].isspace():
+            cut = _MARKS.match(translation.text, cut).end()  # type: ignore[union-attr]
+        placed.append(cut)
+    parts = []
+    for start, end in zip([0, *placed], [*placed, len(translation.text)], strict=True):
+        said = translation.text[start:end]
+        is_last = end == len(translation.text)
+        own = [tag for tag in tags if start <= tag.start and (tag.end <= end and (tag.start < end or is_last))]
+        parts.append(_shifted(Tagged(said.rstrip(), tuple(own)), start))
+    return parts
 
 
 def _shifted(part: Tagged, offset: int) -> Tagged:

@@ -27,7 +27,7 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is damaged, or unpacks to more than is read.
     """
     names: set[str] = set()
-    document = Package(data, "xlsx", lambda name: _MEMBERS.fullmatch(name) is not None, _segments)
+    document = Package(data, "xlsx", _MEMBERS.fullmatch, _segments)
     for text in members_of(data, _NAMING.fullmatch):
         names.update(said["name"] for _, said in tags(text, ("tableColumn", "cacheField")) if "name" in said)
         for formula in map(xml_unescape, _FORMULA.findall(text)):

@@ -83,8 +83,7 @@ def _with_code(text: str, rules: TagRules) -> TagRules:
 class _Element:
     """An element whose end has not come, or the whole document."""
 
-    name: str
-    is_inline: bool
+    is_inline: bool = False
     has_text: bool = False
     """Whether there is text in it beside its elements."""
 
@@ -157,12 +156,11 @@ def _taken(inline: Inline, lines: LineNumbers) -> Iterator[Segment]:
 
 def _places_of_inline(text: str, tokens: list[Token], rules: TagRules) -> set[int]:
     """Returns where the elements begin that are inline: those in an element that has text of its own, and theirs."""
-    whole = _Element("", is_inline=False)
-    opened = [whole]
+    opened = [_Element()]
     parents: list[tuple[Token, _Element, _Element]] = []
     for token in tokens:
         if token.kind in ("open", "empty"):
-            element = _Element(token.name, is_inline=False)
+            element = _Element()
             parents.append((token, element, opened[-1]))
             if token.kind == "open":
                 opened.append(element)
@@ -174,8 +172,8 @@ def _places_of_inline(text: str, tokens: list[Token], rules: TagRules) -> set[in
     for token, element, parent in parents:  # those around an element come before it
         stands_in_text = parent.is_inline or parent.has_text or not rules.detects
         # What declares a namespace stays around what is in it.
-        splits = element.name in apart or "xmlns" in text[token.start : token.end]
-        element.is_inline = element.name in rules.inside or (stands_in_text and not splits)
+        splits = token.name in apart or "xmlns" in text[token.start : token.end]
+        element.is_inline = token.name in rules.inside or (stands_in_text and not splits)
     return {token.start for token, element, _ in parents if element.is_inline}
 
 
