@@ -32,7 +32,7 @@ class Requirements:
         self._encoded = lru_cache(1024)(lambda forms: tuple(map(tuple, pieces.encode_targets(forms))))
         # What may follow a whole word: the start of another one, or a mark.
         names = pieces.pieces(range(len(pieces)))
-        self._begins = pieces.target_starts | np.array([not (name[0].isalnum() or name[0] == "<") for name in names])
+        self._begins = pieces.target.starts | np.array([not (name[0].isalnum() or name[0] == "<") for name in names])
 
     def missing_in(self, part: Part) -> Missing:
         """Returns what says what a translation of a part lacks."""
@@ -50,7 +50,7 @@ class Requirements:
             return None
         part.asked += 1
         words = [word.span() for word in _WORD.finditer(part.text)]
-        places = words_of(self._pieces.source_starts[part.ids], len(words))
+        places = words_of(self._pieces.source.starts[part.ids], len(words))
         terms = []
         for each in unmet:
             inside = [

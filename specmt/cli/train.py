@@ -108,9 +108,8 @@ def verifier(
     from specmt.models.hub import fitting_weights
     from specmt.models.parameters import find_misfit, verifier_shapes
     from specmt.models.writing import write_folder
-    from specmt.text.pieces import Pieces
+    from specmt.text.pieces import PIECES, Pieces
     from specmt.training.data import ParallelData
-    from specmt.training.prepare import PIECES
 
     with needing_torch("Training"):
         from specmt.models.reference.weights import to_arrays, to_tensors

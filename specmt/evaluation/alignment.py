@@ -39,8 +39,8 @@ def align_pairs(model: Model, pairs: Sequence[tuple[str, str]], heads: Alignment
         model.verifier.start(state, rows, model.verifier.encode(ids))
         weights = model.verifier.attention(state, rows.tolist(), said, heads)
         for number, each in enumerate(weights):
-            words = words_of(model.pieces.source_starts[ids[number]], len(sources[number].split()))
-            others = words_of(model.pieces.target_starts[said[number]], len(targets[number].split()))
+            words = words_of(model.pieces.source.starts[ids[number]], len(sources[number].split()))
+            others = words_of(model.pieces.target.starts[said[number]], len(targets[number].split()))
             found.append(link_words(each, words, others))
     return found
 

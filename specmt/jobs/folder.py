@@ -154,7 +154,10 @@ class JobFolder:
         }
         path = self._path(shard)
         try:
-            _write(path, json.dumps(record).encode() + b"\n" + part.output)
+            with whole(path) as temporary:
+                temporary.write_bytes(json.dumps(record).encode() + b"\n" + part.output)
+                sync(temporary)
+            sync(path.parent)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
@@ -217,15 +220,6 @@ class JobFolder:
 
     def _path(self, shard: int) -> Path:
         return self.path / f"shard-{shard:06d}"
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes a file that is on the disk when this returns, whole or not at all."""
-    with whole(path) as temporary, temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    sync(path.parent)
 
 
 def sync(path: Path) -> None:

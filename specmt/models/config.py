@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 from specmt.engine.architecture import POSITIONS, Architecture
 from specmt.engine.protocols import Kind
 from specmt.errors import UsageError
-from specmt.options import DTYPES, AlignmentHeads, Calibration
+from specmt.options import AlignmentHeads, Calibration
 from specmt.text.confidence import FEATURES, Confidence
 
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
@@ -235,9 +235,7 @@ def check_fit(drafter: DecoderConfig, verifier: VerifierConfig, *, kind: str = "
             raise UsageError(f"The {kind}'s `{name}` must be the verifier's, {wanted}, but is {actual} instead.")
 
 
-@cache
-def _types(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+_types: Final = cache(get_type_hints)
 
 
 def _check(config: NetworkConfig) -> None:
@@ -249,8 +247,8 @@ def _check(config: NetworkConfig) -> None:
         if name in LIMITS and (value is not None or kind is int):
             check_whole(name, value, *LIMITS[name])
         if get_origin(kind) is Literal:
-            _check_choice(name, value, get_args(kind))
-    _check_choice("positions", config.positions, [*POSITIONS])
+            check_choice(name, value, get_args(kind))
+    check_choice("positions", config.positions, [*POSITIONS])
     check_number("norm_epsilon", config.norm_epsilon, 1e-12, 1.0)
     unit = 2 * config.num_heads
     if config.model_dim % unit != 0:
@@ -261,9 +259,11 @@ def _check(config: NetworkConfig) -> None:
         raise UsageError(f"`dropout` must be at least 0 and less than 1, but is {shortened(config.dropout)} instead.")
 
 
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
+    """Returns what a configuration has of several words."""
     if value not in choices:
         raise UsageError(f"`{name}` must be one of {', '.join(choices)}, but is {shortened(value)} instead.")
+    return str(value)
 
 
 def _check_prefix(name: str, ids: tuple[int, ...], pieces: int, room: int) -> None:
@@ -288,13 +288,6 @@ def check_bool(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"`{name}` must be true or false, but is {shortened(value)} instead.")
     return value
-
-
-def check_dtype(value: object) -> str:
-    """Returns the name of a number format of a configuration."""
-    if value not in DTYPES:
-        raise UsageError(f"`dtype` must be one of {', '.join(DTYPES)}, but is {shortened(value)} instead.")
-    return str(value)
 
 
 def check_number(name: str, value: object, least: float, most: float) -> float:

@@ -24,7 +24,7 @@ from specmt.models.config import (
     ShortlistConfig,
     VerifierConfig,
     check_bool,
-    check_dtype,
+    check_choice,
     check_files,
     check_fit,
     check_language,
@@ -36,7 +36,7 @@ from specmt.models.config import (
 )
 from specmt.models.reading import check_regular, read_json
 from specmt.models.tensors import read_tensors
-from specmt.options import AlignmentHeads, Calibration
+from specmt.options import DTYPES, AlignmentHeads, Calibration
 from specmt.text.confidence import Confidence
 from specmt.text.pieces import PIECES as PIECES
 from specmt.text.printable import printable
@@ -235,7 +235,7 @@ def _folder(path: Path, record: Mapping[str, Any]) -> ModelFolder:
         shortlist=None if shortlist is None else ShortlistConfig(**shortlist),
         alignment=None if record.get("alignment") is None else read_heads(verifier, **record["alignment"]),
         protect=check_bool("protect", record.get("protect", True)),
-        dtype=check_dtype(record.get("dtype", "auto")),
+        dtype=check_choice("dtype", record.get("dtype", "auto"), DTYPES),
         confidence=None if record.get("confidence") is None else read_confidence(**record["confidence"]),
         longest=None if record.get("longest") is None else check_whole("longest", record["longest"], 8, 1 << 16),
     )

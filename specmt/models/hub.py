@@ -17,7 +17,7 @@ from specmt.engine.architecture import Prefixes, Sizes
 from specmt.engine.kernels import library
 from specmt.engine.protocols import Backend, DraftNetwork, Kind, Scorer, Verifier
 from specmt.engine.threads import choose_threads, processor, thread_count, use_threads
-from specmt.engine.weights import DRAFTER_TABLES, Outline, StoredWeights, Weight, Weights, verifier_tables
+from specmt.engine.weights import DRAFTER_TABLES, StoredWeights, Weight, Weights, verifier_tables
 from specmt.errors import ModelError
 from specmt.models.config import DecoderConfig, DrafterConfig, VerifierConfig
 from specmt.models.folder import CONFIG, DRAFTERS, SHORTLIST, VERIFIER, ModelFolder, find, read_settled
@@ -328,16 +328,14 @@ def open_weights(folder: ModelFolder, name: str, wanted: Shapes) -> Weights:
 
 def with_table(drafter: Weights, verifier: Weights) -> Weights:
     """Returns the weights of a masked drafter whose embeddings are those of its verifier's decoder."""
+    table = verifier_tables(verifier).target
 
     def joined() -> dict[str, Weight]:
-        return {**drafter, DRAFTER_TABLES.target: verifier[verifier_tables(verifier).target]}
+        return {**drafter, DRAFTER_TABLES.target: verifier[table]}
 
     if not isinstance(drafter, StoredWeights) or not isinstance(verifier, StoredWeights):
         return joined()
-    outline: dict[str, Outline] = {
-        **drafter.outline,
-        DRAFTER_TABLES.target: verifier.outline[verifier_tables(verifier).target],
-    }
+    outline = {**drafter.outline, DRAFTER_TABLES.target: verifier.outline[table]}
     return StoredWeights(
         outline,
         joined,

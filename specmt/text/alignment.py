@@ -70,8 +70,8 @@ def links(part: Part, hypothesis: Hypothesis, said: str, pieces: PieceModel) -> 
     """
     if hypothesis.attention is None or not hypothesis.tokens:
         return []
-    columns = words_of(pieces.source_starts[part.ids], len(part.text.split()))
-    rows = words_of(pieces.target_starts[hypothesis.tokens], len(said.split()))
+    columns = words_of(pieces.source.starts[part.ids], len(part.text.split()))
+    rows = words_of(pieces.target.starts[hypothesis.tokens], len(said.split()))
     return link_words(hypothesis.attention, columns, rows)
 
 
@@ -125,8 +125,8 @@ class _Walk:
         elif (attention := part.hypotheses[0].attention) is not None:
             words, said = self.source.words(one, source), self.target.words(other, target)
             if len(words) and len(said):
-                columns = words_of(self.pieces.source_starts[part.ids], len(words))
-                rows = words_of(self.pieces.target_starts[part.hypotheses[0].tokens], len(said))
+                columns = words_of(self.pieces.source.starts[part.ids], len(words))
+                rows = words_of(self.pieces.target.starts[part.hypotheses[0].tokens], len(said))
                 self.links.update(link_words(attention, words[columns], said[rows]))
 
     def _follow_fragments(self, part: Part, source: int, target: int) -> None:

@@ -150,8 +150,7 @@ def _as_written(said: str, entry: Entry, before: str) -> tuple[str, ...]:
     """
     if entry.targets == (entry.source,):
         return (said,)
-    is_shouted = said.isupper() and len(said) > 1 and not entry.source.isupper()
-    if is_shouted:
+    if said.isupper() and len(said) > 1 and not entry.source.isupper():
         return tuple(map(str.upper, entry.targets))
     begins = said[0].isupper() and not any(map(str.isalnum, before))
     raised = (form[0].upper() + form[1:] for form in entry.targets) if begins else ()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, final
 
 from specmt.text.placeholders import find_tokens
+from specmt.text.tags import every
 from specmt.text.view import CONTROL, plain
 from specmt.types import Tag, Tagged
 
@@ -27,7 +28,7 @@ class Held:
         starts = [start for start, _ in tokens]
         self._words = {(token.start, token.end) for token in found if token.kind in ("braces", "printf")}
         """Placeholders, which are words."""
-        tags = [*_all(source.tags)]
+        tags = [*every(source.tags)]
         edges = {place for tag in tags for place in (tag.start, tag.end)}
         control = [place for found in _CONTROL.finditer(source.text) for place in found.span()]
         self._edges = {place for tag in tags if not tag.is_placeholder for place in (tag.start, tag.end)}
@@ -70,9 +71,3 @@ class Held:
 def _touches(before: str, after: str) -> bool:
     """Whether two texts beside each other make one word."""
     return before[-1:].isalnum() and after[:1].isalnum()
-
-
-def _all(tags: Sequence[Tag]) -> Iterator[Tag]:
-    for tag in tags:
-        yield tag
-        yield from _all(tag.children)

@@ -72,8 +72,7 @@ def split_prefix(text: str, language: str = "de") -> tuple[str, str]:
     Prefixes are indentation, marks of quotes, comments, headings and lists, and the times, levels and names of logs and
     chats. A German number with a full stop is one where no noun follows that ordinals have (“1. Mai ist Feiertag”).
     """
-    marks = _MARKS.match(text)
-    end = marks.end() if marks else 0
+    end = _MARKS.match(text).end()  # type: ignore[union-attr]
     # Two patterns take long to compile and few lines ask for them: `re` keeps them from the first that does.
     if _SIGN.search(text, end) and (log := re.compile(_LOG, re.VERBOSE).match(text, end)):
         end = log.end()

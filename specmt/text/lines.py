@@ -15,7 +15,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Literal, cast, final
@@ -124,9 +124,8 @@ def open_input(path: Path | None) -> BinaryIO:
 
 def lines_of(text: str) -> Iterator[Line]:
     """Yields the lines of a text, as if it came from a file, but for blank ones: those are part of an ending."""
-    place = number = 0
-    if text.startswith("\ufeff"):
-        place = 1
+    place = 1 if text.startswith("\ufeff") else 0
+    number = 0
     while place < len(text):
         found = _ENDING.search(text, place)
         start, end = found.span() if found else (len(text), len(text))
@@ -295,10 +294,9 @@ class Output:
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 self._buffer = bytearray()
             return
-        try:
-            mode: int | None = os.stat(path).st_mode
-        except FileNotFoundError:
-            mode = None
+        mode: int | None = None
+        with suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode
         if mode is not None and stat.S_ISDIR(mode):
             raise OutputError(f"{path}: is a directory, not a file.")
         if mode is not None and (not stat.S_ISREG(mode) or str(path).startswith(_STREAMS)):
@@ -310,13 +308,10 @@ class Output:
             self._file = self._temporary.path.open("wb")
             if mode is not None:
                 os.fchmod(self._file.fileno(), stat.S_IMODE(mode))
-        # No name and no time inside, so that equal text gives equal bytes.
-        compressed = path.suffix == ".gz"
-        self._stream = (
-            cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0))
-            if compressed
-            else self._file
-        )
+        self._stream = self._file
+        if path.suffix == ".gz":
+            # No name and no time inside, so that equal text gives equal bytes.
+            self._stream = cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0))
 
     def _close(self) -> None:
         if self._stream is not None:
@@ -326,13 +321,11 @@ class Output:
 
     def _discard(self) -> None:
         try:
-            self._close()
-        except (OSError, ValueError):  # what is thrown away need not be flushed
-            pass
+            with suppress(OSError, ValueError):  # what is thrown away need not be flushed
+                self._close()
         finally:
             if self._temporary is not None:
                 self._temporary.discard()
-                self._temporary = None
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

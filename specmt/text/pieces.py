@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Container, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar, final
+from typing import Final, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,6 @@ PIECES: Final = "pieces.model"
 SOURCE_PIECES: Final = "source.spm"
 TARGET_PIECES: Final = "target.spm"
 VOCABULARY: Final = "vocabulary.json"
-
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 P = TypeVar("P", int, str)
 
@@ -72,8 +69,8 @@ class Side:
         return [self._piece(i) for i in ids]
 
     @cached_property
-    def starts(self) -> Flags:
-        """Whether each piece begins a word."""
+    def starts(self) -> npt.NDArray[np.bool_]:
+        """(V) whether each piece begins a word."""
         return np.array([piece.startswith("▁") for piece in self.pieces(range(len(self)))])
 
     def _cut(self, texts: Sequence[str], kind: type[P]) -> list[list[P]]:
@@ -137,16 +134,6 @@ class PieceModel:
             return list(ids)
         names = zip(ids, self.source_pieces(ids), strict=True)
         return [i if i <= EOS else self.target.ids.get(name, UNK) for i, name in names]
-
-    @property
-    def source_starts(self) -> Flags:
-        """(V_s) whether a source piece begins a word."""
-        return self.source.starts
-
-    @property
-    def target_starts(self) -> Flags:
-        """(V) whether a target piece begins a word."""
-        return self.target.starts
 
 
 @final

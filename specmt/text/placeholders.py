@@ -115,7 +115,7 @@ def mask(text: str | View, depth: int = 0, unlearnt: Unlearnt | None = None) -> 
                 part.literals[-1][-1] += literal[0]
                 part.literals[-1] += literal[1:]
                 part.glue[-1] = part.glue[-1][0], glue[1]
-                part.text = part.text.rstrip(" ") if part.text.endswith(" ") else part.text
+                part.text = part.text.rstrip(" ")
             else:
                 part.literals.append(literal)
                 part.glue.append(glue)

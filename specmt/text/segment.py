@@ -113,10 +113,8 @@ def segment(text: str, limit: int, count: Callable[[str], int]) -> list[Segment]
         if _fits(sentence, limit, count):
             parts.append((sentence, separator))
         else:
-            windows = list(_windows(sentence, limit, count))
-            parts += windows[:-1]
-            last, rest = windows[-1]
-            parts.append((last, rest + separator))
+            *others, (last, rest) = _windows(sentence, limit, count)
+            parts += [*others, (last, rest + separator)]
     return parts
 
 

@@ -60,10 +60,11 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
         return Tagged(target, source.tags), True
     kept = _keep_stand_ins(source, target)
     is_sure = kept == target
-    stand_ins = [source.text[tag.start : tag.end] for tag in _placeholders(source.tags)]
-    places = _places(kept)
+    placeholders = _placeholders(source.tags)
+    stand_ins = [source.text[tag.start : tag.end] for tag in placeholders]
+    places = {match[0]: match.start() for match in reversed([*_STAND_IN.finditer(kept)])}  # where each is first
     inserted = []
-    for tag, stand_in in zip(_placeholders(source.tags), stand_ins, strict=True):
+    for tag, stand_in in zip(placeholders, stand_ins, strict=True):
         start = places[stand_in] if stand_in in places else kept.index(stand_in)
         inserted.append(Tag(start, start + len(stand_in), tag.open))
     inserted.sort(key=lambda tag: tag.start)
@@ -76,10 +77,10 @@ def carry(source: Tagged, target: str, alignment: Alignment | None = None) -> tu
 
 def is_emptied(source: Tagged, translation: Tagged) -> bool:
     """Whether a pair around whole words is around none in a translation, so that a link could not be seen there."""
-    empty = {tag.open for tag in _pairs(translation.tags) if tag.start == tag.end}
+    empty = {tag.open for tag in every(translation.tags) if tag.close is not None and tag.start == tag.end}
     return any(
         tag.open in empty and not any(_IN_WORD.match(source.text, place) for place in (tag.start, tag.end))
-        for tag in _pairs(source.tags if empty else ())
+        for tag in every(source.tags if empty else ())
         if any(map(str.isalnum, source.text[tag.start : tag.end]))
     )
 
@@ -419,18 +420,15 @@ def _collapsed(tags: Sequence[Tag], place: int) -> tuple[Tag, ...]:
     )
 
 
-def _pairs(tags: Sequence[Tag]) -> Iterator[Tag]:
+def every(tags: Sequence[Tag]) -> Iterator[Tag]:
+    """Yields tags and those in them, in order."""
     for tag in tags:
-        if tag.close is not None:
-            yield tag
-            yield from _pairs(tag.children)
+        yield tag
+        yield from every(tag.children)
 
 
-def _placeholders(tags: Sequence[Tag]) -> Iterator[Tag]:
-    for tag in tags:
-        if tag.is_placeholder:
-            yield tag
-        yield from _placeholders(tag.children)
+def _placeholders(tags: Sequence[Tag]) -> list[Tag]:
+    return [tag for tag in every(tags) if tag.is_placeholder]
 
 
 def _insert(tags: Sequence[Tag], placeholders: Sequence[Tag]) -> tuple[Tag, ...]:
@@ -451,14 +449,6 @@ def _insert(tags: Sequence[Tag], placeholders: Sequence[Tag]) -> tuple[Tag, ...]
         for number, tag in enumerate(tags)
     ]
     return tuple(sorted([*found, *own], key=lambda each: (each.start, each.end)))
-
-
-def _places(text: str) -> dict[str, int]:
-    """Returns where each stand-in is first."""
-    places: dict[str, int] = {}
-    for match in _STAND_IN.finditer(text):
-        places.setdefault(match[0], match.start())
-    return places
 
 
 def _keep_stand_ins(source: Tagged, target: str) -> str:

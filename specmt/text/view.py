@@ -61,9 +61,7 @@ def view(raw: str, language: str = "") -> View:
 
     :param language: the text's, such as ``de``
     """
-    if raw.isascii() and not _ODD.search(raw):
-        return View(raw, raw)
-    if not _ODD.search(raw) and unicodedata.is_normalized("NFC", raw):
+    if not _ODD.search(raw) and (raw.isascii() or unicodedata.is_normalized("NFC", raw)):
         return View(raw, raw)
     keeps_wide = language.partition("-")[0] in _WIDE or _WIDE_WORDS.search(raw) is not None
     said: list[str] = []

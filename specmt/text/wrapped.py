@@ -174,8 +174,7 @@ def _bodies(sources: Sequence[str], language: str) -> list[tuple[str, str]]:
 
 
 def _split(text: str) -> tuple[str, str]:
-    found = _MARGIN.match(text)
-    end = found.end() if found else 0
+    end = _MARGIN.match(text).end()  # type: ignore[union-attr]
     return text[:end], text[end:]
 
 

@@ -104,12 +104,9 @@ class Trainer:
         self.model.train()
         started, tokens_before = time.perf_counter(), progress.tokens
         seconds_before = progress.seconds
-        window_loss = torch.zeros((), dtype=torch.float64, device=self.device)
-        window_count = torch.zeros((), dtype=torch.float64, device=self.device)
+        window = torch.zeros(2, dtype=torch.float64, device=self.device)
         for micro_batches in self._updates():
-            loss, count = self._update(micro_batches)
-            window_loss += loss
-            window_count += count
+            window += self._update(micro_batches)
             rate = learning_rate(self.place, options)
             progress.update += 1
             spent = time.perf_counter() - started
@@ -120,14 +117,13 @@ class Trainer:
                 metrics = {
                     "update": progress.update,
                     "epoch": progress.epoch,
-                    "loss": (window_loss / window_count).item(),
+                    "loss": (window[0] / window[1]).item(),
                     "lr": rate,
                     "tokens": progress.tokens,
                     "seconds": progress.seconds,
                     "tokens_per_second": (progress.tokens - tokens_before) / spent,
                 }
-                window_loss.zero_()
-                window_count.zero_()
+                window.zero_()
                 self._log(metrics, report)
             if due:
                 self._save()
@@ -183,7 +179,8 @@ class Trainer:
         if group:
             yield group
 
-    def _update(self, micro_batches: list[Array]) -> tuple[Tensor, Tensor]:
+    def _update(self, micro_batches: list[Array]) -> Tensor:
+        """Returns the summed loss of all processes and the sum of its weights (2)."""
         sizes = [int(self.lengths[batch].sum()) for batch in micro_batches]
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         for batch in deal_batches(micro_batches, sizes, self.world)[self.rank]:
@@ -202,7 +199,7 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip)
         self.optimizer.step(learning_rate(self.place, self.options))
         self.progress.tokens += sum(sizes)
-        return totals[0], totals[1]
+        return totals
 
     def batch_loss(self, indices: Array) -> tuple[Tensor, Tensor]:
         """Returns the summed loss of some pairs and the sum of its weights."""

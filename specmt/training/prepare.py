@@ -14,13 +14,12 @@ from typing import Final
 import sentencepiece
 
 from specmt.errors import DataError, UsageError
-from specmt.text.pieces import Pieces
+from specmt.text.pieces import PIECES, Pieces
 from specmt.training.data import ParallelData, read_pairs
 from specmt.types import BOS, EOS, PAD, UNK
 
 Pair = tuple[Path, Path]
 
-PIECES: Final = "pieces.model"
 RECORD: Final = "data.json"
 
 
@@ -158,9 +157,9 @@ def _prepare(folder: Path, options: PrepareOptions, progress: Callable[[str], No
     return Prepared(len(kept), left_out, len(pieces))
 
 
-def _encode(pieces: Pieces, pair: Pair, *, chunk: int = 20_000) -> Iterator[tuple[list[int], list[int]]]:
+def _encode(pieces: Pieces, pair: Pair) -> Iterator[tuple[list[int], list[int]]]:
     lines = read_pairs(*pair)
-    while pairs := list(islice(lines, chunk)):
+    while pairs := list(islice(lines, 20_000)):
         sources = pieces.encode_batch([source for source, _ in pairs])
         targets = pieces.encode_batch([target for _, target in pairs])
         yield from zip(sources, targets, strict=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from specmt.text.tags import carry
+from specmt.text.tags import carry, every
 from specmt.types import Tag, Tagged
 from specmt.update.plan import Step
 from specmt.update.sides import Side
@@ -44,7 +44,7 @@ def with_tags(said: Tagged, own: Tagged) -> Tagged:
     :param said: the text, with the tags of its document
     :param own: the text of the same segment in the other document
     """
-    theirs, ours = [*_flat(said.tags)], [*_flat(own.tags)]
+    theirs, ours = [*every(said.tags)], [*every(own.tags)]
     if [each.is_placeholder for each in theirs] != [each.is_placeholder for each in ours]:
         return carry(own, said.text)[0]
     tags = iter(ours)
@@ -62,9 +62,3 @@ def with_tags(said: Tagged, own: Tagged) -> Tagged:
 def _all_with_tags(said: Mapping[int, Tagged], own: Sequence[Tagged]) -> dict[int, Tagged]:
     """Returns texts, by the numbers of segments, as the document that has these can write them."""
     return {number: with_tags(each, own[number]) for number, each in said.items()}
-
-
-def _flat(tags: Sequence[Tag]) -> Iterator[Tag]:
-    for each in tags:
-        yield each
-        yield from _flat(each.children)

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from ruamel.yaml import YAML
+
 from specmt.engine.arrays import Array
 from specmt.errors import ModelError
 from specmt.models.config import VerifierConfig
@@ -142,8 +144,6 @@ def filled(pieces: Iterable[str], rows: int, where: Path) -> list[str]:
 
 def language_codes() -> list[str]:
     """Returns the codes of NLLB-200's languages in the order of their tokens, as fairseq2's card has them."""
-    from ruamel.yaml import YAML
-
     package = find_spec("fairseq2")
     if package is None or package.submodule_search_locations is None:
         raise ModelError(

@@ -109,9 +109,7 @@ def check_positions(checkpoint: Checkpoint, config: VerifierConfig) -> None:
 def read_settings(folder: Path, record: Mapping[str, Any]) -> Options:
     """Returns the settings of generation, those of older models from their configuration."""
     path = folder / GENERATION
-    settings = Options(
-        path if path.exists() else folder / CONFIG, {**record, **(read_json(path) if path.exists() else {})}
-    )
+    settings = Options(path, {**record, **read_json(path)}) if path.exists() else Options(folder / CONFIG, record)
     settings.require(_NEUTRAL)
     return settings
 

@@ -109,8 +109,7 @@ def _tagged(code: str) -> str:
 
 
 def _language(code: object) -> str | None:
-    is_one = isinstance(code, str) and re.fullmatch(_CODE, code) is not None
-    return str(code) if is_one else None
+    return code if isinstance(code, str) and re.fullmatch(_CODE, code) else None
 
 
 def tokens_of(pieces: Collection[str]) -> list[str]:

@@ -316,7 +316,6 @@ class AutoregressiveDrafter(DrafterModule):
 
     def __init__(self, config: DecoderConfig, device: torch.device) -> None:
         super().__init__(config, CausalAttentionBias(), device)
-        self.config = config
 
     @override
     def forward(self, tokens: Tensor, encoded: Tensor, encoded_layout: BatchLayout) -> Tensor:
