@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +64,7 @@ class Lexicon:
         if not self.letters:
             return None
         known = self.letters.union(_OTHERS, *(map(chr, range(first, last + 1)) for first, last in _LATIN))
-        return partial(_strange, known)
+        return lambda text: {char for char in {*text} - known if not char.isspace()}
 
     def spell(self, word: str) -> str:
         """Returns the usual spelling of a word in capitals.
@@ -93,10 +93,6 @@ class Lexicon:
                 head = self.spellings.get(key[:cut], key[:cut]).lower()
                 return (head.capitalize() if tail[0].isupper() else head) + tail.lower()
         return key.lower()
-
-
-def _strange(known: frozenset[str], text: str) -> set[str]:
-    return {char for char in {*text} - known if not char.isspace()}
 
 
 def to_key(word: str) -> str:

@@ -107,7 +107,7 @@ def drafter_trainer(
     verifier.eval().requires_grad_(False)
     use_fast_dropout(drafter)
     return Trainer(
-        folder, data, drafter, loss, verifier_config, options, device=device, validate=validate, identity=identity
+        folder, data, drafter, loss, verifier_config, options, device=device, validate=validate, identity=identity or {}
     )
 
 

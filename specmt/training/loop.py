@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ class Progress:
     seconds: float = 0.0
 
 
+@dataclass(eq=False)
 class Trainer:
     """Trains a module on batches of indices, in a folder that holds checkpoints and metrics.
 
@@ -55,41 +56,32 @@ class Trainer:
     result does not depend on their number but for rounding.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        data: ParallelData,
-        model: Module,
-        loss: Loss,
-        config: VerifierConfig,
-        options: TrainOptions,
-        *,
-        device: torch.device,
-        validate: Validate | None = None,
-        identity: Mapping[str, object] | None = None,
-    ) -> None:
-        """
-        :param config: the verifier's, whose prefixes go before sources and targets
-        :param identity: what must be the same when the run is resumed, by name, as JSON has it
-        """
-        self.folder = folder
-        self.data = data
-        self.lengths = data.source.lengths + data.target.lengths + 2
-        self.model = model
-        self.loss = loss
-        self.config = config
-        self.options = options
-        self.validate = validate
-        self.device = device
-        self.identity = json.loads(json.dumps(identity or {}))
+    folder: Path
+    data: ParallelData
+    model: Module
+    loss: Loss
+
+    config: VerifierConfig
+    """The verifier's, whose prefixes go before sources and targets."""
+
+    options: TrainOptions
+    _: KW_ONLY
+    device: torch.device
+    validate: Validate | None = None
+
+    identity: Mapping[str, object] = field(default_factory=dict)
+    """What must be the same when the run is resumed, by name."""
+
+    def __post_init__(self) -> None:
+        self.lengths = self.data.source.lengths + self.data.target.lengths + 2
         self.rank = dist.get_rank() if dist.is_initialized() else 0
         self.world = dist.get_world_size() if dist.is_initialized() else 1
-        self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.optimizer = SharedOptimizer(self.parameters, options, rank=self.rank, world=self.world)
+        self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        self.optimizer = SharedOptimizer(self.parameters, self.options, rank=self.rank, world=self.world)
         self.progress = Progress()
         self.place = 0
         """The update that the schedule is at."""
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, *, seconds: float = math.inf, report: Callable[[dict[str, float]], None] = lambda _: None) -> None:
         """Trains to the last update, from the last checkpoint if there is one, and writes the averaged weights.
@@ -254,8 +246,9 @@ class Trainer:
         path = self.folder / STATE
         if path.exists():
             record = load_state(path, self.parameters, self.optimizer.parts, self.device)
+            own = json.loads(json.dumps(self.identity))
             for name, value in json.loads(record.get("identity", "{}")).items():
-                if self.identity.get(name, value) != value:
+                if own.get(name, value) != value:
                     raise UsageError(f"{self.folder}: holds a run with another `{name}`; name a new folder.")
             self.progress = Progress(**json.loads(record["progress"]))
 

@@ -69,11 +69,10 @@ def import_firefox(
         progress("looking for the model")
         paths = [Path(source) for source in sources]
         files = _find_files(paths)
-        digests: dict[str, str] = {}
         named = _languages(files, paths[0] if paths[0].is_dir() else None)
         pair = name_languages((languages[0] or named[0], languages[1] or named[1]), files.model)
         progress("reading")
-        foreign = _read(files, digests)
+        foreign, digests = _read(files)
         write_model(
             new,
             foreign,
@@ -85,11 +84,9 @@ def import_firefox(
     return ModelFolder.read(folder)
 
 
-def _read(files: _Files, digests: dict[str, str]) -> Foreign:
-    """Reads a model.
-
-    :param digests: takes the sha256 of files by name
-    """
+def _read(files: _Files) -> tuple[Foreign, dict[str, str]]:
+    """Reads a model; returns it, and the sha256 of files by name."""
+    digests: dict[str, str] = {}
 
     def read(path: Path) -> bytes:
         data = read_unpacked(path)
@@ -117,7 +114,7 @@ def _read(files: _Files, digests: dict[str, str]) -> Foreign:
     shortlist = None
     if files.shortlist is not None:
         shortlist = read_shortlist(files.shortlist, read(files.shortlist), source, target)
-    return Foreign(
+    foreign = Foreign(
         origin=files.model,
         kind="Firefox (Marian)",
         config=network.config,
@@ -130,6 +127,7 @@ def _read(files: _Files, digests: dict[str, str]) -> Foreign:
         heads=network.guided,
         shortlist=shortlist,
     )
+    return foreign, digests
 
 
 def _find_files(paths: Sequence[Path]) -> _Files:

@@ -226,7 +226,7 @@ def write_model(
     notes: Sequence[str] = (),
     imported: Mapping[str, str] | None = None,
     progress: Callable[[str], object] = lambda _: None,
-) -> ModelFolder:
+) -> None:
     """Writes a foreign model as a model folder of ours, every bit of its weights kept, codes of int8 too.
 
     It was trained without masks for placeholders, so its configuration has ``protect`` false.
@@ -260,7 +260,6 @@ def write_model(
     if foreign.shortlist is not None:
         shortlist, learnt = foreign.shortlist
         add_shortlist(folder, learnt, asdict(shortlist))
-    model = ModelFolder.read(folder)
     lines = [
         f"# {Path(name).name}",
         "",
@@ -271,11 +270,10 @@ def write_model(
         f"- **From:** {name}, {foreign.kind}",
         f"- **Licence of the weights:** {licence or 'not said by its files; see where it is from'}",
         *[f"- {note}" for note in notes],
-        *_digests("Files", model.files),
+        *_digests("Files", ModelFolder.read(folder).files),
         *(_digests(IMPORTED, imported) if imported else ()),
     ]
     (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return model
 
 
 def _digests(heading: str, files: Mapping[str, str]) -> list[str]:
