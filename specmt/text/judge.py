@@ -30,9 +30,7 @@ _ZERO: Final = re.compile(r"^0(?=[1-9]$)")
 _COMPOUND: Final = re.compile(r"(?<=\w)-[A-ZÄÖÜ][a-zäöüß]+\Z")
 """What makes a German word of something that is copied: @property-Dekorator."""
 
-_has_digit: Final = re.compile(r"\d").search
 _DIGITS: Final = re.compile(r"\d+")
-
 
 _SAID: Final = {
     "%": (r"\d\s?%", r"%|percent|per cent|prozent|v\. ?H\."),
@@ -92,7 +90,7 @@ def judge(
     :param unlearnt: finds the characters that a translation may have only if its source has them
     """
     problems = []
-    if numbers and (_has_digit(source) or _has_digit(said)):
+    if numbers and (_DIGITS.search(source) or _DIGITS.search(said)):
         problems = _judge_numbers(source, said, languages) or [*judge_signs(source, said)]
     if copied is not None and [*copied] != (after := find_copied(said)):
         had, has = Counter(copied), Counter(after)

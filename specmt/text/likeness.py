@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
@@ -10,8 +9,6 @@ from typing import Final, final
 
 from specmt.text.memory import Pair
 from specmt.text.segment import split_sentences
-
-_WORD: Final = re.compile(r"\S+")
 
 _NEAR: Final = 0.75
 """How like a text must be, at the least, to be near."""
@@ -34,16 +31,16 @@ class Nearest:
         self._texts = [*texts]
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self._texts):
-            for word in {*_WORD.findall(text)}:
+            for word in {*text.split()}:
                 self._places[word].append(number)
 
     def __call__(self, text: str) -> tuple[str, float] | None:
         """Returns the text that is most like another one, and how like, from 0 to 1, if any is near."""
-        words = _WORD.findall(text)[:_LONGEST]
+        words = text.split()[:_LONGEST]
         places = (self._places.get(word, ()) for word in {*words})
         shared = Counter(number for each in places if len(each) <= _COMMON for number in each)
         likely = [self._texts[number] for number, _ in shared.most_common(_CANDIDATES)]
-        found = ((SequenceMatcher(None, words, _WORD.findall(each)[:_LONGEST]).ratio(), each) for each in likely)
+        found = ((SequenceMatcher(None, words, each.split()[:_LONGEST]).ratio(), each) for each in likely)
         like, near = max(found, default=(0.0, ""))
         return (near, like) if like >= _NEAR else None
 
@@ -53,11 +50,11 @@ def like_pairs(pairs: Iterable[Pair], texts: Iterable[str], language: str) -> li
 
     :param language: of the texts
     """
-    words = {word for text in texts for word in _WORD.findall(text)}
+    words = {word for text in texts for word in text.split()}
     found: list[Pair] = []
     for pair in pairs if words else ():
         for one, other in _by_sentence(*pair, language):
-            own = _WORD.findall(one)
+            own = one.split()
             if own and other.strip() and 2 * sum(word in words for word in own) >= len(own):
                 found.append((one, other))
     return found
