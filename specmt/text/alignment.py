@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import numpy as np
@@ -207,12 +208,7 @@ class _Places:
 
 def _offset(text: Sequence[Chunk], wanted: Chunk) -> int:
     """Returns where a chunk begins."""
-    offset = 0
-    for chunk in text:
-        if chunk is wanted:
-            break
-        offset += len(chunk.text)
-    return offset
+    return sum(len(chunk.text) for chunk in takewhile(lambda chunk: chunk is not wanted, text))
 
 
 def _place(text: Sequence[Chunk], number: int, start: int) -> int | None:

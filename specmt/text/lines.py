@@ -314,10 +314,9 @@ class Output:
             self._stream = cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0))
 
     def _close(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-        if self._file is not None:
-            self._file.close()
+        for each in (self._stream, self._file):
+            if each is not None:
+                each.close()
 
     def _discard(self) -> None:
         try:

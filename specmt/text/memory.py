@@ -41,8 +41,7 @@ def read_memory(path: Path, source: str, target: str) -> Iterator[Pair]:
     """
     stream = open_input(path)
     name = str(path)
-    is_tmx = path.name.lower().removesuffix(".gz").endswith(".tmx")
-    if is_tmx:
+    if path.name.lower().removesuffix(".gz").endswith(".tmx"):
         pairs = _read_tmx(stream, name, primary(source), primary(target))
     else:
         pairs = ((one, other) for _, one, other in read_tsv(stream, name))

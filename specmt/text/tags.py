@@ -464,13 +464,12 @@ def _keep_stand_ins(source: Tagged, target: str) -> str:
             target = head + stand_in + rest.replace(stand_in, "")
             continue
         # As far into the translation as it is in the source, between words.
-        words = [match.span() for match in _WORD.finditer(target)]
+        starts = [match.start() for match in _WORD.finditer(target)]
         before = len(_WORD.findall(source.text[: tag.start]))
         total = max(1, len(_WORD.findall(source.text)) - 1)
-        place = len(words) * before // total
-        if place < len(words):
-            start = words[place][0]
-            target = f"{target[:start]}{stand_in} {target[start:]}"
+        place = len(starts) * before // total
+        if place < len(starts):
+            target = f"{target[: starts[place]]}{stand_in} {target[starts[place] :]}"
         else:
             target = f"{target} {stand_in}".lstrip()
     return target
