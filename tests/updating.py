@@ -85,6 +85,11 @@ class Pair:
         assert old in text
         self.target.write_text(text.replace(old, new, 1))
 
+    def revise(self, old: str, new: str) -> None:
+        """Does what a person does to the translation, and has an update know it."""
+        self.edit(old, new)
+        self.update()
+
 
 def raised(error: DataError) -> None:
     raise error

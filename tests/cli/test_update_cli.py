@@ -33,8 +33,7 @@ def test_what_would_be_done_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_what_is_outdated_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pair = Pair(tmp_path, "page.md")
     pair.update("Eins.\n\nZwei.\n\nDrei.\n")
-    pair.edit("ZWEI", "Two")
-    pair.update()
+    pair.revise("ZWEI", "Two")
     pair.update("Eins.\n\nZwei und mehr.\n\nDrei.\n")
     assert pair.origins() == "mom"
     assert specmt("accept", pair.target) == 0
@@ -98,8 +97,7 @@ def test_a_page_on_what_was_done(
     pair, report = Pair(tmp_path, "page.md"), tmp_path / "report.html"
     (tmp_path / "memory.tsv").write_text("Das ist ein kurzer Satz.\tThis is a short sentence.\n")
     pair.update("Eins.\n\nZwei.\n")
-    pair.edit("ZWEI", "Two")
-    pair.update()
+    pair.revise("ZWEI", "Two")
     pair.source.write_text("Das ist ein langer Satz.\n\nEins.\n\nZwei und mehr.\n")
     command = ["update", pair.source, "--into", pair.target, "--report", report]
     fails(capsys, [*command, "--dry-run"], 2, "`--report` does not go together with `--dry-run`")

@@ -9,33 +9,22 @@ import pytest
 
 from tests.documents import SAMPLES, read, translate
 
+
+def unit(value: str, state: str = "translated") -> dict[str, object]:
+    return {"stringUnit": {"state": state, "value": value}}
+
+
+FORMS = {"plural": {"one": unit("ein Tag"), "other": unit("%arg Wochen")}}
+DAYS = {**unit("%#@tage@"), "substitutions": {"tage": {"argNum": 1, "variations": FORMS}}}
 CATALOGUE = {
     "sourceLanguage": "de",
     "strings": {
         "Tom &amp; Jo": {},
         "yyyy-MM-dd": {},
-        "a": {"localizations": {"de": {"stringUnit": {"state": "translated", "value": " Haus "}}}},
-        "b": {"localizations": {"en": {"stringUnit": {"state": "translated", "value": "door"}}}},
+        "a": {"localizations": {"de": unit(" Haus ")}},
+        "b": {"localizations": {"en": unit("door")}},
         "c": {"extractionState": "stale"},
-        "d": {
-            "extractionState": "manual",
-            "localizations": {
-                "de": {
-                    "stringUnit": {"state": "translated", "value": "%#@tage@"},
-                    "substitutions": {
-                        "tage": {
-                            "argNum": 1,
-                            "variations": {
-                                "plural": {
-                                    "one": {"stringUnit": {"state": "translated", "value": "ein Tag"}},
-                                    "other": {"stringUnit": {"state": "translated", "value": "%arg Wochen"}},
-                                }
-                            },
-                        }
-                    },
-                }
-            },
-        },
+        "d": {"extractionState": "manual", "localizations": {"de": DAYS}},
     },
 }
 
@@ -52,7 +41,7 @@ def test_catalogues_of_xcode(target: str, forms: list[str], indent: int | None) 
     written = translate(document)
     assert translate(document) == written
     strings = json.loads(written)["strings"]
-    assert strings["a"]["localizations"][target] == {"stringUnit": {"state": "needs_review", "value": " HAUS "}}
+    assert strings["a"]["localizations"][target] == unit(" HAUS ", "needs_review")
     found = strings["d"]["localizations"][target]
     assert found["stringUnit"]["value"] == "%#@tage@"
     plural = found["substitutions"]["tage"]["variations"]["plural"]

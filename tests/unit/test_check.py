@@ -431,7 +431,9 @@ KEYS = 'msgctxt "a.id"\nmsgid "Turm"\nmsgstr ""\n\nmsgctxt "b"\nmsgid "Turm"\nms
 
 
 @pytest.mark.parametrize(
-    ("file_format", "source", "target"), [("json", '{"a": {"id": "Turm"}, "b": "Turm"}', "{}"), ("po", KEYS, KEYS)]
+    ("file_format", "source", "target"),
+    [("json", '{"a": {"id": "Turm"}, "b": "Turm"}', "{}"), ("po", KEYS, KEYS)],
+    ids=["json", "po"],
 )
 def test_keys_are_left_out(file_format: str, source: str, target: str, tmp_path: Path) -> None:
     told = checked(tmp_path, file_format, source, target, settings=Settings(skip_keys=("id",)))
@@ -538,13 +540,11 @@ def test_what_is_outdated(file_format: str, tmp_path: Path) -> None:
 def test_what_is_outdated_is_so_until_someone_says_otherwise(tmp_path: Path) -> None:
     pair = Updated(tmp_path, "page.md")
     pair.update("Eins.\n\nZwei.\n")
-    pair.edit("ZWEI", "Two")
-    pair.update()
+    pair.revise("ZWEI", "Two")
     pair.update("Eins.\n\nZwei und mehr.\n")
     checked = Pair(pair.source, pair.target, "markdown", Settings(), RULES, record=pair.files.record)
     assert [(each.line, each.kind) for each in check_pair(checked)] == [(3, "outdated")]
-    pair.edit("Two", "Two and more")
-    pair.update()
+    pair.revise("Two", "Two and more")
     assert not [*check_pair(checked)]
 
 

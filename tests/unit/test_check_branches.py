@@ -95,62 +95,30 @@ def test_nothing_is_said_of_good_files(name: str, source: str, target: str, tmp_
     assert [each.text for each in checked(tmp_path, name, source, target, GERMAN)] == []
 
 
+LOST = "branch: the plural of 'n' is not in the translation"
+N, ART = "plural of 'n'", "select of 'art'"
+LACKS = "branch: the {} has no {!r}".format
+NEVER = "branch: the {} has {!r}, which is never taken".format
+PLACEHOLDER = "placeholder: '{}' is not in the translation".format
+HE = "{art, select, he {He {n, plural, one {#} other {#}}} other {{n}}}"
+
+
 @pytest.mark.parametrize(
     ("source", "target", "to", "said"),
     [
-        (PLURAL, "Pictures for {name}", "en", "branch: the plural of 'n' is not in the translation"),
-        (PLURAL, "{n, plural, =0 {{name}} other {# {name}}}", "en", "branch: the plural of 'n' has no 'one'"),
-        (PLURAL, "{n, plural, one {{name}} other {# {name}}}", "en", "branch: the plural of 'n' has no '=0'"),
-        (
-            PLURAL,
-            "{n, plural, =0 {{name}} one {# {name}} other {# {name}}}",
-            "pl",
-            "branch: the plural of 'n' has no 'few'",
-        ),
-        (PLURAL, "{n, plural, =0 {{name}} one {# {name}}}", "en", "branch: the plural of 'n' has no 'other'"),
-        (
-            PLURAL,
-            "{n, plural, =0 {{name}} one {{name}} eins {{name}} other {# {name}}}",
-            "en",
-            "branch: the plural of 'n' has 'eins', which is never taken",
-        ),
-        (
-            PLURAL,
-            "{n, plural, =0 {{name}} one {{name}} few {# {name}} other {# {name}}}",
-            "en",
-            "branch: the plural of 'n' has 'few', which is never taken",
-        ),
-        (
-            PLURAL,
-            "{n, plural, =0 {{name}} one {# {name}} other {#}}",
-            "en",
-            "placeholder: '{name}' is not in the translation",
-        ),
-        (
-            PLURAL,
-            "{n, plural, =0 {{name}} one {# {name}} other {{name}}}",
-            "en",
-            "placeholder: '{n}' is not in the translation",
-        ),
+        (PLURAL, "Pictures for {name}", "en", LOST),
+        (PLURAL, "{n, plural, =0 {{name}} other {# {name}}}", "en", LACKS(N, "one")),
+        (PLURAL, "{n, plural, one {{name}} other {# {name}}}", "en", LACKS(N, "=0")),
+        (PLURAL, "{n, plural, =0 {{name}} one {# {name}} other {# {name}}}", "pl", LACKS(N, "few")),
+        (PLURAL, "{n, plural, =0 {{name}} one {# {name}}}", "en", LACKS(N, "other")),
+        (PLURAL, "{n, plural, =0 {{name}} one {{name}} eins {{name}} other {# {name}}}", "en", NEVER(N, "eins")),
+        (PLURAL, "{n, plural, =0 {{name}} one {{name}} few {# {name}} other {# {name}}}", "en", NEVER(N, "few")),
+        (PLURAL, "{n, plural, =0 {{name}} one {# {name}} other {#}}", "en", PLACEHOLDER("{name}")),
+        (PLURAL, "{n, plural, =0 {{name}} one {# {name}} other {{name}}}", "en", PLACEHOLDER("{n}")),
         (PLURAL, "{n, plural, =0 {{name} =1 {}}", "en", "branch: its braces do not match"),
-        (
-            SELECT,
-            "{art, select, he {He {n, plural, one {#} other {#}}} other {{n}}}",
-            "en",
-            "branch: the select of 'art' has no 'er'",
-        ),
-        (
-            SELECT,
-            "{art, select, he {He {n, plural, one {#} other {#}}} other {{n}}}",
-            "en",
-            "branch: the select of 'art' has 'he', which is never taken",
-        ),
-        (
-            SELECT,
-            "{art, select, er {He has {n}.} other {{n}}}",
-            "en",
-            "branch: the plural of 'n' is not in the translation",
-        ),
+        (SELECT, HE, "en", LACKS(ART, "er")),
+        (SELECT, HE, "en", NEVER(ART, "he")),
+        (SELECT, "{art, select, er {He has {n}.} other {{n}}}", "en", LOST),
     ],
 )
 def test_what_is_wrong_with_branches(source: str, target: str, to: str, said: str) -> None:

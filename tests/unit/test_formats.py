@@ -578,6 +578,7 @@ TABLE = 'id,de,en\n1,Haus\n2,42,\n3\n4,"Ein, zwei",\n5,-,x\n'
         ('a;b\nein "x" da;c\n', "a", 'a;b\nEIN "X" DA;c\n'),
         ('a\t"ein" x\nb\t"y"\n', "2", 'a\t"EIN" X\nb\t"Y"\n'),
     ],
+    ids=["beside", "in its place", "commas in cells", "one column", "breaks", "quotes", "quotes and tabs"],
 )
 def test_tables_with_short_lines_and_cells_without_letters(table: str, column: str, expected: str) -> None:
     assert translate(read("csv", table.encode(), columns=(column,))).decode() == expected

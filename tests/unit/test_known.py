@@ -95,8 +95,7 @@ def test_of_a_record_only_what_people_wrote_counts(tmp_path: Path) -> None:
 def test_an_update_takes_what_people_approved_elsewhere(tmp_path: Path) -> None:
     page, other = Pair(tmp_path, "page.md"), Pair(tmp_path, "other.md")
     page.update("Eins.\n\nZwei.\n\nDrei.\n")
-    page.edit("ZWEI.", "Two.")
-    page.update()
+    page.revise("ZWEI.", "Two.")
     other.source.write_text("Drei.\n\nZwei.\n")
     update = open_update(other.files, FormatOptions(), PlanOptions())
     assert update is not None
@@ -117,8 +116,7 @@ def test_a_memory_of_a_project_and_of_pairs(
 ) -> None:
     page = Pair(tmp_path, "page.md")
     page.update("Eins.\n\nZwei.\n")
-    page.edit("ZWEI.", "Two.")
-    page.update()
+    page.revise("ZWEI.", "Two.")
     record = tmp_path / ".specmt/record/en/page.md.rec"
     record.parent.mkdir(parents=True)
     page.files.record.rename(record)

@@ -21,6 +21,7 @@ from specmt.options import DecodingOptions
 from tests.documents import Shouting, read, run, texts_of, translate, with_capitals
 from tests.unit.test_check import checked
 
+FILES = "{n, plural, one {a file} other {# files}}"
 _UNIT = "<xliff><file><body><trans-unit><source>{}</source>{}</trans-unit></body></file></xliff>"
 
 
@@ -35,12 +36,8 @@ def shout(name: str, text: str, target: str = "de") -> str:
 @pytest.mark.parametrize(
     ("source", "target", "wanted"),
     [
-        ("{n, plural, one {a file} other {# files}}", "de", "{n, plural, one {A FILE} other {# FILES}}"),
-        (
-            "{n, plural, one {a file} other {# files}}",
-            "pl",
-            "{n, plural, one {A FILE} few {# FILES} many {# FILES} other {# FILES}}",
-        ),
+        (FILES, "de", "{n, plural, one {A FILE} other {# FILES}}"),
+        (FILES, "pl", "{n, plural, one {A FILE} few {# FILES} many {# FILES} other {# FILES}}"),
         ("{n, plural, =1 {a file} other {# files}}", "de", "{n, plural, =1 {A FILE} other {# FILES}}"),
         (
             "{n, plural, one {file} few {filey} many {filez} other {files}}",
@@ -75,9 +72,8 @@ def test_branches_are_texts_in_every_format(source: str, target: str, wanted: st
     assert shout("android", strings.format(source), target) == strings.format(wanted)
     assert f'msgstr "{wanted if wanted != source else ""}"' in shout("po", f'msgid "{source}"\nmsgstr ""\n', target)
     said = f'<target state="translated">{wanted}</target>' if wanted != source else ""
-    assert _UNIT.format(source, said) in shout("xliff", _UNIT.format(source, ""), target).replace(
-        f' target-language="{target}"', ""
-    )
+    written = shout("xliff", _UNIT.format(source, ""), target).replace(f' target-language="{target}"', "")
+    assert _UNIT.format(source, said) in written
 
 
 def test_what_plurals_and_selects_are_written_by_is_known_between_tags() -> None:
@@ -144,14 +140,9 @@ def test_what_programs_know_by_a_key_is_no_text(key: str, said: str) -> None:
 
 
 def test_a_message_of_which_a_branch_stays_is_to_be_reviewed() -> None:
-    source = "{n, plural, one {a file} other {# files}}"
     for name, text, said in (
-        ("xliff", _UNIT.format(source, ""), 'state="needs-translation">{n, plural, one {a file} other {# FILES}}'),
-        (
-            "po",
-            f'msgid "{source}"\nmsgstr ""\n',
-            '#, fuzzy\nmsgid "{n, plural, one {a file} other {# files}}"\nmsgstr "{n',
-        ),
+        ("xliff", _UNIT.format(FILES, ""), 'state="needs-translation">{n, plural, one {a file} other {# FILES}}'),
+        ("po", f'msgid "{FILES}"\nmsgstr ""\n', f'#, fuzzy\nmsgid "{FILES}"\nmsgstr "{{n'),
     ):
         document = read_document(text.encode(), "a", name, FormatOptions(source="en", target="de", fuzzy=False))
         last = document.segments[1].source
@@ -161,7 +152,7 @@ def test_a_message_of_which_a_branch_stays_is_to_be_reviewed() -> None:
 
 @pytest.mark.parametrize("name", ["markdown", "text"])
 def test_a_plural_that_stays_where_no_messages_are_is_told(name: str) -> None:
-    data = "You have {n, plural, one {a file} other {# files}} here"
+    data = f"You have {FILES} here"
     (done,) = run(Shouting({data: data.replace("You have", "DU HAST")}), (name, data), source="en", target="de")
     assert [remark.text.partition(":")[0] for remark in done.summary.warnings] == [LEFT]
 
@@ -361,9 +352,8 @@ def test_a_catalogue_with_plurals_says_the_forms_of_its_language() -> None:
     assert '"Plural-Forms: nplurals=3; plural=(n==1' in shout("po", header + plural, "cs")
     assert "Plural-Forms" not in shout("po", header + 'msgid "a"\nmsgstr ""\n', "cs")
     alone = shout("po", f"# a\n{plural}")  # gettext cannot do with it where there is no header
-    assert (
-        alone.startswith('msgid ""\nmsgstr ""\n"PO-Revision-Date:') and alone.count("nplurals=2; plural=(n != 1)") == 1
-    )
+    assert alone.startswith('msgid ""\nmsgstr ""\n"PO-Revision-Date:')
+    assert alone.count("nplurals=2; plural=(n != 1)") == 1
     assert polib.pofile(alone)[0].msgstr_plural == {0: "A FILE", 1: "%d FILES"}
     whole = 'msgid ""\nmsgstr "Project: a\\nLanguage: cs\\nTeam: b\\n"\n\nmsgid "a"\nmsgstr ""\n'
     assert shout("po", whole, "cs").count("Language:") == 1

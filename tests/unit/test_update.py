@@ -76,14 +76,12 @@ def test_what_a_person_edited_is_kept(page: Pair) -> None:
     made = page.update(PAGE.replace("über Katzen", "über viele Katzen").replace("Hunde", "Kühe"))
     assert made == kept.replace("HUNDE", "KÜHE")
     assert page.asked == ["Ein Absatz über Kühe."]
-    page.edit("on cats", "on many cats")
-    page.update()
+    page.revise("on cats", "on many cats")
     assert page.origins() == "mmchm"
 
 
 def test_sentences_of_the_machine_beside_those_of_a_person_follow(page: Pair) -> None:
-    page.edit("UND EIN ZWEITER.", "And my second.")
-    page.update()
+    page.revise("UND EIN ZWEITER.", "And my second.")
     assert page.record.entries[1].translated[0] + "h" != page.record.entries[1].translated[1]
     assert "DER ERSTE TEXT. And my second." in page.update(PAGE.replace("erste Satz", "erste Text"))
     assert page.origins() == "mhcmm"
@@ -200,8 +198,7 @@ def test_layout_is_no_change(page: Pair) -> None:
 
 
 def test_machine_text_is_translated_again_when_asked(page: Pair) -> None:
-    page.edit("EIN ABSATZ ÜBER KATZEN.", "A paragraph on cats.")
-    page.update()
+    page.revise("EIN ABSATZ ÜBER KATZEN.", "A paragraph on cats.")
     assert "A paragraph on cats." in page.update(again=frozenset("m"))
     assert len(page.asked) == 4
 
@@ -375,8 +372,7 @@ def test_source_and_target_without_a_record_that_are_swapped(pair: Pair) -> None
 
 
 def test_paragraphs_are_split_and_merged_with_their_translations(page: Pair) -> None:
-    page.edit("UND EIN ZWEITER.", "And my second.")
-    page.update()
+    page.revise("UND EIN ZWEITER.", "And my second.")
     made = page.update(PAGE.replace("Satz. Und", "Satz.\n\nUnd"))
     assert made == MADE.replace("SATZ. UND EIN ZWEITER.", "SATZ.\n\nAnd my second.")
     assert not page.asked
@@ -391,8 +387,7 @@ def test_paragraphs_are_split_and_merged_with_their_translations(page: Pair) -> 
 
 
 def test_a_paragraph_of_other_sentences_than_its_source_is_not_cut(page: Pair) -> None:
-    page.edit("DER ERSTE SATZ. UND EIN ZWEITER.", "All in one sentence.")
-    page.update()
+    page.revise("DER ERSTE SATZ. UND EIN ZWEITER.", "All in one sentence.")
     made = page.update(PAGE.replace("Satz. Und", "Satz.\n\nUnd"))
     assert "All in one sentence." in made
     assert page.remarks[0].startswith("3: outdated")
@@ -404,8 +399,7 @@ WIDER = "| A | Neu | B |\n|---|---|---|\n| Eins `x` | Neues | Zwei |\n| Drei | M
 
 def test_columns_come_and_go_beside_what_people_wrote(pair: Pair) -> None:
     pair.update(TABLE)
-    pair.edit("EINS `x`", "one `x`")
-    pair.update()
+    pair.revise("EINS `x`", "one `x`")
     made = pair.update(WIDER)
     assert made == WIDER.upper().replace("EINS `X`", "one `x`")
     assert sorted(pair.asked) == ["Mehr", "Neu", "Neues"]
@@ -424,8 +418,7 @@ GRID = "+------+-------+\n| Eins | Zwei  |\n+------+-------+\n| Drei | Vier  |\n
 def test_cells_of_grids_follow_beside_what_people_wrote(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "page.rst")
     pair.update(GRID)
-    pair.edit("DREI", "more")
-    pair.update()
+    pair.revise("DREI", "more")
     assert pair.update(GRID.replace("Zwei", "Fünf")) == GRID.upper().replace("ZWEI", "FÜNF").replace("DREI", "more")
     longer = pair.update(GRID + "| Neun | Zehn  |\n+------+-------+\n")
     assert longer == GRID.upper().replace("DREI", "more") + "| NEUN | ZEHN  |\n+------+-------+\n"
@@ -446,16 +439,14 @@ def test_rows_are_known_by_their_first_cell(name: str, mark: str, row: str, tmp_
 
     pair = Pair(tmp_path, name)
     pair.update(table("`a` Eins", "`b` Zwei", "`c` Drei"))
-    pair.edit("ZWEI", "two")
-    pair.update()
+    pair.revise("ZWEI", "two")
     made = pair.update(table("`a` Eins", "`n` Neu", "`b` Anders", "`c` Drei"))
     assert made == table("`a` EINS", "`n` NEU", "`b` two", "`c` DREI")
     assert "o" in pair.origins()
 
 
 def test_a_heading_of_another_level_keeps_its_translation(page: Pair) -> None:
-    page.edit("# TITEL", "# The title")
-    page.update()
+    page.revise("# TITEL", "# The title")
     made = page.update(PAGE.replace("# Titel", "## Titel"))
     assert made == MADE.replace("# TITEL", "## The title")
     assert not page.asked
@@ -481,8 +472,7 @@ def test_what_is_indented_less_stays_what_it_is(
     old: str, edit: tuple[str, str], new: str, made: str, asked: list[str], pair: Pair
 ) -> None:
     pair.update(old)
-    pair.edit(*edit)
-    pair.update()
+    pair.revise(*edit)
     assert (pair.update(new), pair.asked) == (made, asked)
 
 
@@ -503,8 +493,7 @@ def test_what_is_indented_less_stays_what_it_is(
 )
 def test_what_is_around_a_text_follows_the_source(old: str, new: str, made: str, pair: Pair) -> None:
     pair.update(old)
-    pair.edit("EINS.", "One.")
-    pair.update()
+    pair.revise("EINS.", "One.")
     assert pair.update(new) == made
     assert not pair.asked
 

@@ -17,8 +17,7 @@ def test_outdated_units_of_xliff_have_the_new_source_and_say_so(tmp_path: Path) 
     pair = Pair(tmp_path, "de.xlf")
     pair.update(XLIFF.format(UNIT.format(1, "Eins") + UNIT.format(2, "Zwei")))
     pair.edit(">EINS<", ">one<")
-    pair.edit('state="needs-review-translation"', 'state="final"')
-    pair.update()
+    pair.revise('state="needs-review-translation"', 'state="final"')
     made = pair.update(XLIFF.format(UNIT.format(1, "Eins und mehr") + UNIT.format(0, "Neu") + UNIT.format(2, "Zwei")))
     assert pair.asked == ["Eins und mehr", "Neu"]
     assert pair.origins().count("o") == 1
@@ -44,8 +43,7 @@ def test_entries_of_others_hold_for_the_source_that_they_have(tmp_path: Path) ->
 def test_outdated_units_of_xliff_2(tmp_path: Path) -> None:
     pair = Pair(tmp_path, "de.xlf")
     pair.update(TWO.format("<source>Eins</source>"))
-    pair.edit(">EINS<", ">one<")
-    pair.update()
+    pair.revise(">EINS<", ">one<")
     made = pair.update(TWO.format("<source>Eins und mehr</source>"))
     assert '<segment state="initial"><source>Eins und mehr</source><target>one</target></segment>' in made
 
