@@ -73,8 +73,8 @@ AROUND: Final = re.compile(r"(?:\|={3,}|={4,}|\*{4,}|_{4,}|\+{4,}|--)\s*$")
 """A line that begins or ends a part of AsciiDoc, as behind a blank line or attributes."""
 
 _HEADING: Final = re.compile(r"[ \t]*(#{1,6}|={1,6})[ \t]+\S")
-_SAID: Final = re.compile(r"[ \t]*(?:#(?!~)|//|/\*|\*|;|!|<!--|--)")
-"""How a line begins that says something about the entry behind it."""
+_SAID: Final = re.compile(r"\s*\Z|[ \t]*(?:#(?!~)|//|/\*|\*|;|!|<!--|--)")
+"""A blank line, or how one begins that says something about the entry behind it."""
 
 _COMMA: Final = re.compile(r"[ \t]*,")
 _REST: Final = re.compile(r"[ \t]*(?:(?://|#).*|/\*[^*\n]*\*/[ \t]*)?(?=\r|\n|\Z)")
@@ -156,14 +156,15 @@ def blocks_in(document: Document, file_format: str) -> list[Block]:
     unit = _UNITS.get(file_format)
     units = _merged(values + ([] if unit is None else [match.span() for match in unit.finditer(text)]))
     runs = _runs(spans, starts, units)
+    ends = [*starts, len(text)]
+    parts = [text[slice(*span)] for span in pairwise(ends)]
     if file_format in PROSE:
-        bounds = _paragraphs(text, starts, runs, file_format)
+        bounds = _paragraphs(text, starts, parts, runs, file_format)
     else:
         whole = units if file_format in ("php", "po", "strings") else values
-        bounds = _entries(text, starts, sorted({*runs, *_runs(whole, starts, ())}))
+        bounds = _entries(parts, sorted({*runs, *_runs(whole, starts, ())}))
     blocks: list[Block] = []
     firsts = [first for first, _ in runs]
-    ends = [*starts, len(text)]
     for first, last in pairwise([*bounds, len(starts)]):
         segments = range(bisect_left(firsts, first), bisect_left(firsts, last))
         span = ends[first], ends[last]
@@ -252,32 +253,25 @@ def _with_marks(blocks: Sequence[Block], marks: Sequence[Mark]) -> Iterator[Bloc
         yield from (Block(block.end, block.end, end.kind, end.key) for end in closed[number])
 
 
-def _entries(text: str, starts: Sequence[int], runs: Sequence[Span]) -> list[int]:
-    """Returns the first line of each block: an entry with what is said before it, or a line beside entries."""
-    bounds: set[int] = set()
+def _entries(parts: Sequence[str], runs: Sequence[Span]) -> list[int]:
+    """Returns the first part of each block: an entry with what is said before it, or a line beside entries."""
+    bounds = {0}
     place = 0
-    for first, last in [*runs, (len(starts), len(starts))]:
+    for first, last in [*runs, (len(parts), len(parts))]:
         said = first
-        while place < said < len(starts) and _is_said(text, starts, said - 1):
+        while place < said < len(parts) and _SAID.match(parts[said - 1]):
             said -= 1
-        bounds.update(line for line in range(place, said) if _line(text, starts, line).strip())
+        bounds.update(number for number in range(place, said) if parts[number].strip())
         if first >= place:
             bounds.add(said)
         place = max(place, last + 1)
-    bounds.discard(len(starts))
-    return sorted(bounds | {0})
+    bounds.discard(len(parts))
+    return sorted(bounds)
 
 
-def _is_said(text: str, starts: Sequence[int], line: int) -> bool:
-    said = _line(text, starts, line)
-    return not said.strip() or _SAID.match(said) is not None
-
-
-def _line(text: str, starts: Sequence[int], line: int) -> str:
-    return text[starts[line] : starts[line + 1] if line + 1 < len(starts) else len(text)]
-
-
-def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_format: str) -> list[int]:
+def _paragraphs(
+    text: str, starts: Sequence[int], parts: Sequence[str], runs: Sequence[Span], file_format: str
+) -> list[int]:
     """Returns the first line of each block: what is between blank lines, and items in it; front matter by lines."""
     has_items, has_rows = file_format != "subtitles", file_format in ("markdown", "asciidoc")
     fences, is_markdown = _FENCES.get(file_format), file_format == "markdown"
@@ -288,8 +282,7 @@ def _paragraphs(text: str, starts: Sequence[int], runs: Sequence[Span], file_for
     bounds = [0]
     was_blank, fence, said_before = True, "", ""
     around: list[str] = []
-    for line in range(len(starts)):
-        said = _line(text, starts, line)
+    for line, said in enumerate(parts):
         is_blank = not said.strip()
         opened = fences.match(said) if fences is not None else None
         if opened and file_format == "asciidoc" and not (fence or was_blank) and said_before[0] not in ".[`+":

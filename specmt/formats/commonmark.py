@@ -121,7 +121,7 @@ def parser(dialect: str, *, mdx: bool = False) -> MarkdownIt:
     markdown.normalizeLink = str  # type: ignore[assignment]  # targets are copied
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block = markdown.block.ruler
-    block.at("blockquote", _quote, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    block.at("blockquote", _quote, interrupts)
     block.at("html_block", _html, {"alt": ["paragraph", "reference", "blockquote"]})
     if mdx:
         markdown.disable(["code", "html_block", "html_inline", "autolink"])
@@ -265,9 +265,7 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
             continue  # of a paragraph
         if found is not None:
             if not silent:
-                token = state.push("kept", "", 0)
-                token.map, token.info = [line, end + 1], kind
-                state.line = end + 1
+                _keep(state, line, end + 1, kind)
             return True
         unclosed.add(first)
     match = (_SLOT if is_slot else _LINE).fullmatch(said.rstrip())
@@ -279,6 +277,13 @@ def _line(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         _push_line(state, line, match)
         state.line = _options(state, line + 1, last) if _MYST.match(said) else line + 1
     return True
+
+
+def _keep(state: StateBlock, line: int, end: int, why: str) -> None:
+    """Pushes lines that are left as they are."""
+    token = state.push("kept", "", 0)
+    token.map, token.info = [line, end], why
+    state.line = end
 
 
 def _is_in_math(state: StateBlock, line: int) -> bool:
@@ -347,9 +352,7 @@ def _remark(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if state.is_code_block(line) or not _source(state, line).startswith("%"):
         return False
     if not silent:
-        token = state.push("kept", "", 0)
-        token.map, token.info = [line, line + 1], "comment"
-        state.line = line + 1
+        _keep(state, line, line + 1, "comment")
     return True
 
 
@@ -381,9 +384,7 @@ def _columns(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if is_wide and end == last:
         unclosed.add(_DASHES)
         return False
-    token = state.push("kept", "", 0)
-    token.map, token.info = [line, end + is_wide], COLUMNS
-    state.line = token.map[1]
+    _keep(state, line, end + is_wide, COLUMNS)
     return True
 
 
@@ -392,9 +393,7 @@ def _grid(state: StateBlock, line: int, last: int, silent: bool) -> bool:
     if silent or state.is_code_block(line) or not _GRID.fullmatch(_source(state, line)):
         return False
     end = next((each for each in range(line + 1, last) if _source(state, each)[:1] not in ("+", "|")), last)
-    token = state.push("kept", "", 0)
-    token.map, token.info = [line, end], COLUMNS
-    state.line = end
+    _keep(state, line, end, COLUMNS)
     return True
 
 
@@ -474,8 +473,7 @@ def _directive(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         body = _options(state, line + 1, end, CAPTION)
         if match["name"] == "toctree":
             body = _options(state, body, end, ENTRY)
-        token = state.push("kept", "", 0)
-        token.map, token.info = [body, end], "code"
+        _keep(state, body, end, "code")
     elif match["name"] == "glossary":
         _glossary(state, _options(state, line + 1, end), end)
     else:

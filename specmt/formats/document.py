@@ -29,8 +29,6 @@ FAILED: Final = f"{KEPT}: it cannot be written"
 NO_WORDS: Final = "no words"
 """Why a part of a text is left in which there may be others, such as images."""
 
-_NOT_UNDERSTOOD: Final = "not understood"
-
 State = Literal["new", "fuzzy", "translated", "skipped"]
 """Whether a segment has a translation, one to be looked at again, none, or is not to be translated."""
 
@@ -125,7 +123,7 @@ def unread(text: str, parts: Iterable[Part]) -> list[Part]:
     place, found = 0, []
     for part in [*sorted(parts, key=lambda part: part.start), Part(len(text), len(text), "")]:
         if any(map(str.isalpha, text[place : part.start])):
-            found.append(Part(place, part.start, _NOT_UNDERSTOOD))
+            found.append(Part(place, part.start, "not understood"))
         place = max(place, part.end)
     return found
 
@@ -136,9 +134,8 @@ def unread_segments(text: str, parts: Iterable[Part], line: Callable[[int], int]
     :param line: returns the number of the line of a place
     """
     for part in unread(text, parts):
-        said, left = Tagged(text[part.start : part.end].strip()), "left as it is"
-        reason = f"{KEPT if part.reason == _NOT_UNDERSTOOD else left}: it is {part.reason}"
-        yield Segment(said, line(part.start), lambda *_: (), state="skipped", reason=reason)
+        said = Tagged(text[part.start : part.end].strip())
+        yield Segment(said, line(part.start), lambda *_: (), "skipped", reason=f"{KEPT}: it is {part.reason}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,34 +337,26 @@ def edited(text: str, edits: list[Edit], span: Span | None = None) -> str:
 def edited_parts(text: str, edits: list[Edit], spans: Iterable[Span]) -> list[str]:
     """Returns parts of a text as edits leave them; an edit that is not in one part alone is left out."""
     edits.sort(key=lambda edit: (edit.start, -edit.end))
-    copy = _Copy(text, edits)
-    return ["".join(copy.part(span)) for span in spans]
+    starts = [edit.start for edit in edits]
 
-
-class _Copy:
-    """Copies parts of a text with the edits that lie in them."""
-
-    def __init__(self, text: str, edits: list[Edit]) -> None:
-        self._text = text
-        self._edits = edits
-        self._starts = [edit.start for edit in edits]
-
-    def part(self, span: Span, outer: Edit | None = None) -> Iterator[str]:
+    def part(span: Span, outer: Edit | None = None) -> Iterator[str]:
         """
         :param outer: the edit that copies this part
         """
         place, end = span
-        for edit in self._edits[bisect_left(self._starts, place) : bisect_right(self._starts, end)]:
+        for edit in edits[bisect_left(starts, place) : bisect_right(starts, end)]:
             if edit.start < place or edit.end > end or edit is outer or (outer and edit.start == edit.end == end):
                 continue
-            yield self._text[place : edit.start]
+            yield text[place : edit.start]
             for piece in edit.pieces:
                 if isinstance(piece, str):
                     yield piece
                 else:
-                    yield from self.part(piece, edit)
+                    yield from part(piece, edit)
             place = edit.end
-        yield self._text[place:end]
+        yield text[place:end]
+
+    return ["".join(part(span)) for span in spans]
 
 
 @final

@@ -92,12 +92,10 @@ def spellings(text: str, start: int, end: int, others: str = "<>&") -> dict[int,
     found = Counter(ENTITY.findall(text, start, end))
     said = ENTITY.sub("", _A_TAG.sub("", text[start:end])) if found else ""
     chars = {spelling: unescape(spelling) for spelling in found}
-    counts = Counter[str]()
-    for spelling, count in found.items():
-        counts[chars[spelling]] += count
+    counts = Counter(chars[spelling] for spelling in found.elements())
     return {0xA0: "&nbsp;"} | {
         ord(chars[spelling]): spelling
-        for spelling, count in reversed(found.most_common())
+        for spelling, _ in reversed(found.most_common())
         if len(chars[spelling]) == 1
         and chars[spelling] not in f"{others}\t\r\n "
         and said.count(chars[spelling]) < counts[chars[spelling]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Final
 
 import yaml
@@ -12,7 +13,7 @@ import yaml
 from specmt.formats.document import KEPT, Edit, FormatOptions, LineNumbers, Segment
 from specmt.formats.inline import replacing
 from specmt.formats.scalars import TEXT, is_glued, quoted, start_of, written
-from specmt.types import Span, Tagged
+from specmt.types import Tagged
 
 FRONT: Final = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n(.*?)^(?:\1|\.\.\.)[ \t]*(?=\r?$)", re.DOTALL | re.MULTILINE)
 _LANGUAGE: Final = re.compile(
@@ -55,11 +56,8 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
             if "\n" in said and node.style in ("|", ">"):  # lines and paragraphs would be lost
                 yield _left(key, line)
                 continue
-
-            def edits(translation: Tagged, _: object, span: Span = span, node: yaml.ScalarNode = node) -> list[Edit]:
-                return [Edit(*span, [written(translation.text, node, text[slice(*span)])])]
-
-            yield Segment(Tagged(" ".join(said.split())), line, edits, context=key)
+            encode = partial(written, node=node, raw=text[slice(*span)])
+            yield Segment(Tagged(" ".join(said.split())), line, replacing(span, encode), context=key)
 
 
 def _left(key: str, line: int) -> Segment:

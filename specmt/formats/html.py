@@ -164,7 +164,6 @@ class _Page:
         around: list[tuple[Inline, Token]] = []  # what sentences are in, and elements in them with texts of their own
         skipped: _Skipped | None = None
         for token in tokens:
-            is_open = token.kind in ("open", "empty")
             if skipped is not None and inner is not None:
                 end = inner.end_at(token)
                 if end != token.start:
@@ -189,7 +188,7 @@ class _Page:
                 skipped = None
                 if end == token.end:
                     continue
-            if is_open:
+            if token.kind in ("open", "empty"):
                 attributes = token.attributes(self.seen) if token.end - token.start > len(token.name) + 3 else {}
                 if token.name not in self._rules.ignored:
                     yield from self._attributes(token.name, attributes)

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
-from typing import Final, Literal, final
+from typing import Final, final
 
 from specmt.errors import DataError
 from specmt.formats.beside import begins_with_space, with_cuts, with_icons
@@ -23,16 +23,10 @@ _GAP: Final = re.compile(r"[ \t]+(?![\r\n])")
 _MOST_DEEP: Final = 100
 _LETTER: Final = re.compile(r"\{t(x*)")
 _DIRECTION: Final = re.compile(
-    "(?P<open>[\u2066-\u2068\u202a\u202b\u202d\u202e])|(?P<close>[\u2069\u202c])|[\u200e\u200f\u061c]"
-    "|&(?:lrm|rlm|#[xX]200[efEF]|#820[67]);"
-    r"|(?<!\\)\\u(?:(?P<opened>206[678]|202[abde])|(?P<closed>2069|202c)|200[ef]|061c)"
+    r"(?P<open>[\u2066-\u2068\u202a\u202b\u202d\u202e]|(?<!\\)\\u(?:206[678]|202[abde]))"
+    r"|(?P<close>[\u2069\u202c]|(?<!\\)\\u(?:2069|202c))"
+    r"|(?P<point>[\u200e\u200f\u061c]|&(?:lrm|rlm|#[xX]200[efEF]|#820[67]);|(?<!\\)\\u(?:200[ef]|061c))"
 )
-_DIRECTIONS: Final[dict[str | None, Literal["open", "close"]]] = {
-    "open": "open",
-    "opened": "open",
-    "close": "close",
-    "closed": "close",
-}
 _SHOWN_TAG: Final = re.compile("&lt;[A-Za-z/!]")
 _WRITTEN: Final = re.compile(rf"(?P<kept></?[A-Za-z!][^<>]*>|{ENTITY.pattern})|[\s\S]")
 _BREAK: Final = re.compile(r"(?<![\w:.\\/])(?:\\n)+|(?<=[^\W\d_A-Z])(?:\\n)+(?![a-z])|(?<=[^\W\d_A-Z]{2}[.:])(?:\\n)+")
@@ -166,24 +160,20 @@ class Inline:
         """Returns the texts between breaks."""
         if all(item.kind != "cut" for item in self._items):
             return [self]
-        found: list[Inline] = []
-        for is_cut, items in groupby(self._items, lambda item: item.kind == "cut"):
-            if not is_cut:
-                found.append(copy(self))
-                found[-1]._items = [*items]
-        return found
+        groups = groupby(self._items, lambda item: item.kind == "cut")
+        return [self._of(items) for is_cut, items in groups if not is_cut]
 
     def branches(self) -> list[tuple[Branch, Inline]]:
         """Returns the texts of a message with plurals or selects of ICU; none where it has none.
 
         :raises ValueError: one cannot be read.
         """
-        found: list[tuple[Branch, Inline]] = []
-        for branch in split(self._items, self.source):
-            each = copy(self)
-            each._items = branch.items
-            found.append((branch, each))
-        return found
+        return [(branch, self._of(branch.items)) for branch in split(self._items, self.source)]
+
+    def _of(self, items: Iterable[Item]) -> Inline:
+        part = copy(self)
+        part._items = [*items]
+        return part
 
     def clear(self) -> None:
         """Begins anew."""
@@ -344,16 +334,13 @@ def wrap(
     line_break: str,
     may_start: re.Pattern[str] | None = None,
     source: str = "",
-    *,
-    with_tags: bool = True,
 ) -> Pieces:
     """Returns what is written, with spaces made line breaks where lines would be too long.
 
     :param column: where the first line starts
     :param line_break: the line break, and what every line starts with
     :param may_start: what a word must match that starts a line
-    :param source: the text of the document, for words that are parts of it
-    :param with_tags: whether these take up a line
+    :param source: the text of the document, for words that are parts of it; without it these take up none of a line
     """
     words: list[Pieces] = [[]]
     for piece in pieces:
@@ -362,17 +349,17 @@ def wrap(
         words += [[word] for word in rest]
     indent = len(line_break.lstrip("\r\n"))
     out: Pieces = [*words[0]]
-    column += _length(words[0], with_tags=with_tags)
+    column += len(written(source, words[0]))
     for word in words[1:]:
-        length = _length(word, with_tags=with_tags)
-        start = "".join(piece if isinstance(piece, str) else source[slice(*piece)] for piece in word)
+        said = written(source, word)
         is_escape = isinstance(out[-1], str) and out[-1].endswith("\\")
-        if length and column + 1 + length > width and not is_escape and (may_start is None or may_start.match(start)):
+        is_long = said != "" and column + 1 + len(said) > width
+        if is_long and not is_escape and (may_start is None or may_start.match(said)):
             out.append(line_break)
-            column = indent + length
+            column = indent + len(said)
         else:
             out.append(" ")
-            column += 1 + length
+            column += 1 + len(said)
         out += word
     return out
 
@@ -399,10 +386,6 @@ def wrap_alike(
 def written(text: str, pieces: Pieces) -> str:
     """Returns what pieces of a text are together."""
     return "".join(piece if isinstance(piece, str) else text[slice(*piece)] for piece in pieces)
-
-
-def _length(word: Pieces, *, with_tags: bool) -> int:
-    return sum(len(piece) if isinstance(piece, str) else (piece[1] - piece[0]) * with_tags for piece in word)
 
 
 def meant(text: str) -> str:
@@ -502,7 +485,7 @@ def fenced(text: str, span: Span) -> Iterator[Item]:
 def directions(text: str, span: Span) -> Iterator[Item]:
     """Yields marks of the direction of writing, which the model would lose: ends and beginnings, and others."""
     for match in _DIRECTION.finditer(text, *span):
-        yield Item(_DIRECTIONS.get(match.lastgroup, "point"), match.span(), "direction")
+        yield Item(match.lastgroup, match.span(), "direction")  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)

@@ -106,25 +106,11 @@ def read(data: bytes, options: FormatOptions) -> Document:
     if options.dialect == "docusaurus" and _IS_MDX.search(text):
         options = replace(options, mdx=True)
     page = _Page(text, options)
-    targets: dict[str, str] = {}
-    moved: dict[str, str] = {}
-    front = FRONT.match(text)
-    segments = [] if front is None else list(front_matter(text, front, options.keys))
-    if front is not None:
-        page.parts.append(Part(0, front.end(), "front matter"))
-    front_count = len(segments)
-    segments += page.segments(0 if front is None else front.end())
-
-    def finish(written: Mapping[int, Tagged]) -> Iterator[Edit]:
-        targets.clear()
-        moved.clear()
-        yield from page.finish(written, front_count, targets, moved)
-        yield from language_in(text, front, options)
-
-    document = TextDocument(text, encoding, segments, finish=finish, parts=page.parts)
+    segments = page.segments()
+    document = TextDocument(text, encoding, segments, finish=page.finish, parts=page.parts)
     starts = (heading.span[0] for heading in page.headings)
     slugs = dict(zip(starts, slugs_of((each.text for each in page.headings), options.dialect), strict=True))
-    return Checked(document, text, mdx=options.mdx, targets=targets, slugs=slugs, moved=moved)
+    return Checked(document, mdx=options.mdx, targets=page.targets, slugs=slugs, moved=page.moved)
 
 
 class _Page:
@@ -132,6 +118,7 @@ class _Page:
         self.parts: list[Part] = []
         """What is left as it is, and why."""
         self._text = text
+        self._front = FRONT.match(text)
         self._options = options
         self._markdown = parser(options.dialect, mdx=options.mdx)
         self._env: dict[str, Any] = {}
@@ -142,14 +129,21 @@ class _Page:
         self._is_parted = False
         """Whether a row is one in which code is parted into cells."""
         self.headings: list[Heading] = []
+        self.targets: dict[str, str] = {}
+        """The targets of links that writing changes, and what they become."""
+        self.moved: dict[str, str] = {}
+        """The ids of headings that it changes, and what they become."""
 
-    def segments(self, start: int) -> Iterator[Segment]:
-        """
-        :param start: where the front matter ends
-        """
+    def segments(self) -> list[Segment]:
+        """Returns the texts of the page."""
+        found: list[Segment] = []
+        start = 0
+        if self._front is not None:
+            found += front_matter(self._text, self._front, self._options.keys)
+            start = self._front.end()
+            self._leave((0, start), "front matter")
         # What goes in front of the page must not become part of it, but its lines count.
         source = "\n" * len(LINE_END.findall(self._text[:start])) + LINE_END.sub("\n", self._text[start:])
-        found: list[Segment] = []
         is_heading = False
         tokens = self._markdown.parse(source, self._env)[::-1]
         while tokens:  # each takes more memory than what is made of it
@@ -188,8 +182,7 @@ class _Page:
             span = self._lines.span(*reference["map"])
             self._leave(span, "link definition")
             found += self._attributes(span, _TITLE)
-        yield from found
-        yield from unread_segments(self._text, self.parts, self._lines.number)
+        return [*found, *unread_segments(self._text, self.parts, self._lines.number)]
 
     def _spelt(self) -> dict[int, str]:
         """Returns how characters are written that the texts of the page mostly write as entities, or always escape."""
@@ -204,34 +197,29 @@ class _Page:
             text = "".join(child.content for child in token.children or ())
             self.headings.append(Heading(content.span(0, len(content.text)), text, first, last))
 
-    def finish(
-        self, written: Mapping[int, Tagged], before: int, targets: dict[str, str], moved: dict[str, str]
-    ) -> Iterator[Edit]:
-        """Yields what keeps links working where texts are translated.
-
-        :param before: how many segments there are before those of the page
-        :param targets: takes the targets of links that change, and what they become
-        :param moved: takes the ids of headings that change, and what they become
-        """
+    def finish(self, written: Mapping[int, Tagged]) -> Iterator[Edit]:
+        """Yields what keeps links working where texts are translated, and what says the language."""
+        self.targets.clear()
+        self.moved.clear()
         options = self._options
-        own = {number - before: said for number, said in written.items()}
         anchors = options.anchors
         if anchors == "auto":
             anchors = "explicit" if options.dialect in EXPLICIT else "rewrite"
         if anchors == "explicit":
             linked = options.linked | fragments(self._text)
-            yield from new_anchors(self._text, self.headings, own, options.dialect, linked)
+            yield from new_anchors(self._text, self.headings, written, options.dialect, linked)
         elif anchors == "rewrite":
-            moved |= moved_anchors(self._text, self.headings, own, options.dialect)
+            self.moved |= moved_anchors(self._text, self.headings, written, options.dialect)
 
         def change(target: str) -> str:
             if target.startswith("#"):
-                return follow(target, "", lambda _: moved)
+                return follow(target, "", lambda _: self.moved)
             return options.rebase(target) if options.rebase is not None else target
 
-        for edit, old, new in new_targets(self._text, self.parts, change) if moved or options.rebase else ():
-            targets[old] = new
+        for edit, old, new in new_targets(self._text, self.parts, change) if self.moved or options.rebase else ():
+            self.targets[old] = new
             yield edit
+        yield from language_in(self._text, self._front, options)
 
     def _told(self, span: Span, reason: str) -> Segment:
         """Returns a segment that tells of what is left."""
@@ -366,12 +354,11 @@ class _Page:
     def _attributes(self, span: Span, pattern: re.Pattern[str] = _JSX_TEXT) -> Iterator[Segment]:
         """Yields the texts in attributes, or that a pattern finds."""
         for match in pattern.finditer(self._text, *span):
-            place, mark, spelt = (
-                (match.span(1), '"', "&quot;") if match[1] is not None else (match.span(2), "'", "&#39;")
-            )
+            quotes = ('"', "&quot;") if match[1] is not None else ("'", "&#39;")
+            place = match.span(match.lastindex or 0)
             said = unescape(self._text[slice(*place)])
             if any(map(str.isalpha, said)):
-                edits = replacing(place, methodcaller("replace", mark, spelt))
+                edits = replacing(place, methodcaller("replace", *quotes))
                 yield Segment(Tagged(said), self._lines.number(place[0]), edits)
 
     def _take(self, inline: Inline) -> Iterator[Segment]:
@@ -393,7 +380,8 @@ def _last_of(
     """Returns which token ends a link or an element that is left as it is; ``None`` for what is not."""
     first = found[number][0]
     if first.type == "link_open":
-        last = next(n for n in range(number, len(found)) if _is_end_of(found[n][0], first))
+        closed = (n for n in range(number, len(found)) if found[n][0].type == "link_close")
+        last = next(n for n in closed if found[n][0].level == first.level)
         end = found[last][2]
         is_empty = last == number + 1 and not text[end : end + 1].isalnum()
         return last if first.info == "auto" or is_empty or not _TARGET.match(text, *found[last][1:]) else None
@@ -424,7 +412,3 @@ def _closings(found: Sequence[tuple[Token, int, int]]) -> dict[str, list[int]]:
         if child.type == "html_inline" and child.content.startswith("</"):
             closings.setdefault(_name_of(child.content), []).append(number)
     return closings
-
-
-def _is_end_of(child: Token, first: Token) -> bool:
-    return child.type == "link_close" and child.level == first.level

@@ -40,7 +40,6 @@ _RAW: Final = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframe
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z_][\w.-]*);")
 _PREDEFINED: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
-
 _CUT: Final = re.compile(
     r"""\s(?:id|equiv|equivStart)=["'](?:(?:START|CLOSE)_)?(?:LINE_BREAK|HORIZONTAL_RULE|PARAGRAPH|HEADING_LEVEL\d|LIST_ITEM
         |(?:UN)?ORDERED_LIST|TABLE_\w+|TAG_DIV)(?:_\d+)?["']
@@ -185,18 +184,16 @@ def children(tokens: Iterable[Token], names: Collection[str] = ()) -> Iterator[E
 
 
 def opening_with(root: str, text: str) -> Iterator[Token]:
-    """Yields the tokens of an XML document.
+    """Returns the tokens of an XML document.
 
     :raises DataError: it is not well-formed, or another element than ``root`` is around all.
     """
-    is_known = False
-    for token in xml_tokens(text):
-        if not is_known and token.kind in ("open", "empty"):
-            is_known = local(token.name) == root
-            if not is_known:
-                line = text.count("\n", 0, token.start) + 1
-                raise DataError(f"line {line} must open with <{root}>, but has <{local(token.name)}> instead")
-        yield token
+    tokens = xml_tokens(text)
+    first = next(token for token in _tokens(text) if token.kind in ("open", "empty"))
+    if local(first.name) != root:
+        line = text.count("\n", 0, first.start) + 1
+        raise DataError(f"line {line} must open with <{root}>, but has <{local(first.name)}> instead")
+    return tokens
 
 
 def plain_text(text: str, tokens: Iterable[Token]) -> str:
@@ -296,8 +293,7 @@ def collect(
             if token.kind == "open":
                 skipped.append(token)
             elif token.kind == "close":
-                first = skipped[0]
-                skipped.pop()
+                first = skipped.pop()
                 if not skipped:
                     _half(text, inline, first, token.end, halves)
         elif token.kind == "text":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from specmt.formats.document import Document, FormatOptions, Segment, TextDocument
+from specmt.formats.document import Document, FormatOptions, LineNumbers, Segment, TextDocument
 from specmt.formats.encoding import decode
 from specmt.formats.inline import replacing
 from specmt.types import Tagged
@@ -19,11 +19,10 @@ def read(data: bytes, options: FormatOptions) -> Document:
     :raises DataError: it is in another encoding.
     """
     text, encoding = decode(data)
-    segments: list[Segment] = []
-    place, line = 0, 1
-    for match in _TEXT.finditer(text):
-        line += text.count("\n", place, match.start())
-        place = match.start()
-        if any(c.isalpha() for c in match[0]):
-            segments.append(Segment(Tagged(match[0]), line, replacing(match.span())))
+    lines = LineNumbers(text)
+    segments = [
+        Segment(Tagged(match[0]), lines(match.start()), replacing(match.span()))
+        for match in _TEXT.finditer(text)
+        if any(map(str.isalpha, match[0]))
+    ]
     return TextDocument(text, encoding, segments)

@@ -15,7 +15,7 @@ from specmt.formats.commonmark_inline import TEXT_END
 from specmt.formats.content import LINE_END, PREFIX
 from specmt.formats.document import Edit, Pieces, RefusedError
 from specmt.formats.encoding import unescape
-from specmt.formats.inline import render, singles, wrap_alike
+from specmt.formats.inline import render, singles, wrap_alike, written
 from specmt.types import Span, Tagged
 
 _BLOCK: Final = re.compile(
@@ -133,8 +133,7 @@ class Writer:
         return self._shapes[raw] if raw in self._shapes else _shape(self._parse(raw))
 
     def _raw(self, pieces: Pieces) -> str:
-        raw = "".join(piece if isinstance(piece, str) else self._text[slice(*piece)] for piece in pieces)
-        return _NEXT_LINE.sub("\n", raw)
+        return _NEXT_LINE.sub("\n", written(self._text, pieces))
 
     def _parse(self, raw: str) -> Sequence[Token]:
         # `parseInline` would take a third longer, for rules of blocks.

@@ -295,7 +295,6 @@ class Checked:
     def __init__(
         self,
         document: TextDocument,
-        text: str,
         *,
         mdx: bool,
         targets: Mapping[str, str],
@@ -312,7 +311,7 @@ class Checked:
         self.document: Final = document
         self.slugs: Final = slugs
         self.moved: Final = moved
-        self._text = text
+        self._text = document.text
         self._mdx = mdx
         self._targets = targets
         self._source: list[Block] = []

@@ -313,7 +313,7 @@ class _Writer:
     def _lines(self, part: Tagged) -> Pieces:
         """Returns a text in as few lines as there can be, of about the same length."""
         pieces = render(part, self.encode)
-        wrapped = partial(wrap, pieces, 0, line_break=self.line_break, may_start=_MAY_START, with_tags=False)
+        wrapped = partial(wrap, pieces, 0, line_break=self.line_break, may_start=_MAY_START)
 
         def fewer(width: int) -> int:
             return -wrapped(width).count(self.line_break)
