@@ -23,7 +23,6 @@ _LANGUAGE: Final = re.compile(
 _TOML: Final = re.compile(
     r"""^[ \t]*([\w-]+)[ \t]*=[ \t]*(?:(?P<lines>\"{3}|'{3})|("(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*\r?$)""", re.MULTILINE
 )
-_LINES: Final = f"{KEPT}: it has several lines"
 
 
 def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iterator[Segment]:
@@ -61,7 +60,7 @@ def front_matter(text: str, found: re.Match[str], keys: Collection[str]) -> Iter
 
 
 def _left(key: str, line: int) -> Segment:
-    return Segment(Tagged(key), line, lambda *_: (), "skipped", context=key, reason=_LINES)
+    return Segment(Tagged(key), line, lambda *_: (), "skipped", context=key, reason=f"{KEPT}: it has several lines")
 
 
 def language_in(text: str, found: re.Match[str] | None, options: FormatOptions) -> Iterator[Edit]:

@@ -48,16 +48,14 @@ _KINDS: Final = {
 }
 """How elements begin, by the reason for which what is in them is left."""
 
-_PATTERNS: Final = {kind: re.compile(rf"<(?:{pattern})(?:\b|(?<=:))", re.VERBOSE) for kind, pattern in _KINDS.items()}
-
-
 _BLANK: Final = re.compile(r"\\(?:u00(?:20|[aA]0)|[nrt])")
 """Spaces, as Android writes them."""
 
 
 def told(document: TextDocument, file_format: str) -> TextDocument:
     """Returns a document in XML to which what of its text is not understood is added, as segments that are left."""
-    document.parts += _left(document.text, document.segments, _PATTERNS[file_format])
+    pattern = re.compile(rf"<(?:{_KINDS[file_format]})(?:\b|(?<=:))", re.VERBOSE)
+    document.parts += _left(document.text, document.segments, pattern)
     document.segments += unread_segments(document.text, document.parts, LineNumbers(document.text))
     return document
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from html import unescape
 from typing import Any, Final, NamedTuple, final
 
 from specmt.formats.anchors import new_targets
@@ -124,16 +125,16 @@ def _read(xml: str) -> list[Block]:
             block = Block(name, len(opened), place, _attributes(rest))
             blocks.append(block)
             if name == "code_block":
-                block.add((_meant(literal),))
+                block.add((unescape(literal),))
             elif name == "html_block":
-                block.count(_TAG.findall(_meant(literal)))
+                block.count(_TAG.findall(unescape(literal)))
             elif rest[-1:] != "/":
                 opened.append(block)
         elif name[0] != "/":
             rest = raw.split('"', 2)[2] if raw.startswith(" sourcepos=") else raw
             inlines.append(" ".join([name, *map("=".join, _attributes(rest))]))
             if name in _LITERAL:
-                said = _meant(literal)
+                said = unescape(literal)
                 before = opened[-1].said[-1:] if name == "code" and said.endswith(">") else []
                 if before and _ROLE.search(before[0]):
                     said = said[said.rfind("<") :]
@@ -145,7 +146,7 @@ def _read(xml: str) -> list[Block]:
                 inlines.pop()
         elif name[1:] in _BLOCKS:
             block = opened.pop()
-            block.count(_COPIED.findall(_meant("".join(block.said))))
+            block.count(_COPIED.findall(unescape("".join(block.said))))
             block.said = []
         elif inlines:
             inlines.pop()
@@ -156,15 +157,8 @@ def _read(xml: str) -> list[Block]:
 def _attributes(raw: str) -> tuple[tuple[str, str], ...]:
     """Returns the attributes of an element in order."""
     found = _ATTRIBUTE.findall(raw.removesuffix(' xml:space="preserve"'))
-    meant = ((key, _meant(value.translate(_ONE_LINE))) for key, value in sorted(found))
+    meant = ((key, unescape(value.translate(_ONE_LINE))) for key, value in sorted(found))
     return tuple((key, value if key != "title" else value and "…") for key, value in meant)  # titles are texts
-
-
-def _meant(said: str) -> str:
-    """Returns what XML of cmark means."""
-    if "&" not in said:
-        return said
-    return said.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 
 def _plain(tag: str) -> str:
@@ -311,7 +305,6 @@ class Checked:
         self.document: Final = document
         self.slugs: Final = slugs
         self.moved: Final = moved
-        self._text = document.text
         self._mdx = mdx
         self._targets = targets
         self._source: list[Block] = []
@@ -319,14 +312,14 @@ class Checked:
 
     def relinked(self, change: Callable[[str], str]) -> bytes:
         """Returns it with other targets of links and images."""
-        edits = [edit for edit, *_ in new_targets(self._text, self.parts, change)]
-        return self.document.encoding.encode(edited(self._text, edits))
+        edits = [edit for edit, *_ in new_targets(self.document.text, self.parts, change)]
+        return self.document.encoding.encode(edited(self.document.text, edits))
 
     def write(self, translations: Mapping[int, Tagged], tell: Callable[[int, str], None]) -> bytes:
         told: dict[tuple[int, str], None] = {}
         left = dict(translations)
         if left and not self._source:
-            self._source = blocks_of(self._text, mdx=self._mdx)
+            self._source = blocks_of(self.document.text, mdx=self._mdx)
         while True:
             data = self.document.write(left, lambda number, what: told.setdefault((number, what)))
             if not left:
