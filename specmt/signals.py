@@ -90,20 +90,18 @@ def graceful(numbers: Iterable[int], stop: Callable[[], object]) -> Iterator[Non
         told = True
         stop()
 
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, handle)
-            if compiled is not None and _installed:
-                compiled.hand(number, True)  # so that the next one need not wait for Python
+    before = {number: handler for number in numbers if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, handle)
+        if compiled is not None and _installed:
+            compiled.hand(number, True)  # so that the next one need not wait for Python
     try:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, handler)
-                if compiled is not None and _installed:
-                    compiled.hand(number, False)
+            signal.signal(number, handler)
+            if compiled is not None and _installed:
+                compiled.hand(number, False)
 
 
 class interruptible:  # noqa: N801  (a context manager, named like those of contextlib)

@@ -14,7 +14,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, printed
-from specmt.cli.options import PATH, F, choice_option, model_options
+from specmt.cli.options import PATH, F, choice_option, model_options, value_option
 from specmt.cli.progress import share_bar
 from specmt.errors import DataError, ModelError, SpecmtError, UsageError, is_out_of_memory
 from specmt.evaluation.bench import DRAFTERS, QUICK, Bench, BenchOptions
@@ -45,8 +45,7 @@ def _numbers(_: click.Context, option: click.Parameter, value: str | None) -> tu
 def _listed(name: str, text: str) -> Callable[[F], F]:
     """Returns the decorator that adds an option with several whole numbers."""
     default = ",".join(map(str, getattr(_DEFAULTS, name)))
-    option = f"--{name.replace('_', '-')}"
-    return click.option(option, callback=_numbers, metavar="N,…", help=f"{text}  [default: {default}]")
+    return value_option(name, None, f"{text}  [default: {default}]", callback=_numbers, metavar="N,…")
 
 
 @click.command()

@@ -16,7 +16,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, printed, warn
-from specmt.cli.options import PATH, model_options, number_option
+from specmt.cli.options import PATH, model_options, number_option, value_option
 from specmt.cli.progress import rate_bar, spinner
 from specmt.errors import UsageError
 from specmt.evaluation.quality import METRICS, make_metric, score
@@ -40,13 +40,12 @@ _INTERRUPTED = 130
 
 @click.command()
 @click.argument("files", type=PATH, nargs=-1, metavar="[SRC REF...]")
-@click.option(
-    "--strategies",
-    default="greedy,speculative",
-    show_default=True,
-    metavar="LIST",
-    help="What to compare, with commas between: greedy, speculative[:K], tolerant[:BETA:TAU], beam[:N], each with any "
+@value_option(
+    "strategies",
+    "greedy,speculative",
+    "What to compare, with commas between: greedy, speculative[:K], tolerant[:BETA:TAU], beam[:N], each with any "
     "more decoding options of `specmt translate` as :KEY=VALUE, and with LABEL= before it to call it so.",
+    metavar="LIST",
 )
 @click.option(
     "--set",

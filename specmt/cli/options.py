@@ -45,9 +45,9 @@ def place_options(function: F) -> F:
 
     dtype = "Number format. auto: int8 on the kernels, else bfloat16 or float32, unless the model says otherwise."
     options = [
-        _option("device", "auto", "Where to compute.", metavar="auto|cpu|cuda[:N]"),
-        _option("dtype", "auto", dtype, type=click.Choice(DTYPES)),
-        _option("threads", None, "CPU threads.  [default: as many as are fastest]", type=int, metavar="N"),
+        value_option("device", "auto", "Where to compute.", metavar="auto|cpu|cuda[:N]"),
+        value_option("dtype", "auto", dtype, type=click.Choice(DTYPES)),
+        value_option("threads", None, "CPU threads.  [default: as many as are fastest]", type=int, metavar="N"),
     ]
     return add_options(options, command)  # type: ignore[return-value]
 
@@ -137,32 +137,32 @@ def decoding_options(
 
 def decoding_option(name: str, text: str, metavar: str | None = None, **more: Any) -> Callable[[F], F]:
     """Returns the decorator that adds the option of a field of `DecodingOptions`, with its default."""
-    return _option(name, more.pop("default", getattr(_DEFAULTS, name)), text, metavar=metavar, **more)
+    return value_option(name, more.pop("default", getattr(_DEFAULTS, name)), text, metavar=metavar, **more)
 
 
 def number_option(name: str, default: int | None, text: str, *, least: int = 0, metavar: str = "N") -> Callable[[F], F]:
     """Returns the decorator that adds an option with a whole number."""
-    return _option(name, default, text, type=click.IntRange(min=least), metavar=metavar)
+    return value_option(name, default, text, type=click.IntRange(min=least), metavar=metavar)
 
 
 def choice_option(name: str, choices: Sequence[str], text: str, *, flag: str = "") -> Callable[[F], F]:
     """Returns the decorator that adds an option with one of several values, the first by default."""
-    return _option(name, choices[0], text, flag=flag, type=click.Choice(choices))
+    return value_option(name, choices[0], text, flag=flag, type=click.Choice(choices))
 
 
-def _option(name: str, default: object, text: str, *, flag: str = "", **more: Any) -> Callable[[F], F]:
+def value_option(name: str, default: object, text: str, *, flag: str = "", **more: Any) -> Callable[[F], F]:
+    """Returns the decorator that adds an option and shows its default, unless that is ``None``."""
     flag = flag or f"--{name.replace('_', '-')}"
     return click.option(flag, name, default=default, show_default=default is not None, help=text, **more)
 
 
 def language_options(function: F) -> F:
     """Adds the languages of a model: ``source`` and ``target``, ``None`` where they follow from the model."""
+    default = "[default: the model's; {}, or what goes with {}]"
+    source, target = default.format("de", "--to"), default.format("en", "--from")
     options = [
-        _option(name, None, f"{name.capitalize()} language.  [default: {default}]", flag=f"--{side}", metavar="LANG")
-        for name, side, default in (
-            ("source", "from", "the model's; de, or what goes with --to"),
-            ("target", "to", "the model's; en, or what goes with --from"),
-        )
+        click.option("--from", "source", metavar="LANG", help=f"Source language.  {source}"),
+        click.option("--to", "target", metavar="LANG", help=f"Target language.  {target}"),
     ]
     return add_options(options, function)
 
@@ -222,9 +222,9 @@ def document_options(function: F) -> F:
         ),
         click.option("--retranslate-fuzzy", is_flag=True, help="Translate anew what is marked to be reviewed."),
         click.option("--all", "everything", is_flag=True, help="Translate anew what has a translation."),
-        _option("fuzzy", True, "Mark translations for review, in catalogues.", flag="--fuzzy/--no-fuzzy"),
+        value_option("fuzzy", True, "Mark translations for review, in catalogues.", flag="--fuzzy/--no-fuzzy"),
         fuzzy_below_option,
-        _option(
+        value_option(
             "exact",
             True,
             "Take over what --memory has for the very same text, in documents.",

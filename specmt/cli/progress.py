@@ -45,11 +45,7 @@ def metrics_bar(total: int, *, quiet: bool = False) -> Iterator[Callable[[dict[s
     else:
         with _bar("bar", "count", "left", "{task.description}", transient=False) as progress:
             task = progress.add_task("", total=total)
-
-            def report(metrics: dict[str, float]) -> None:
-                progress.update(task, completed=metrics["update"], description=_format(metrics))
-
-            yield report
+            yield lambda metrics: progress.update(task, completed=metrics["update"], description=_format(metrics))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 
 from specmt import signals
 from specmt.cli.console import load, note, show_warnings
-from specmt.cli.options import PATH, choice_option, decoding_option, number_option, place_options
+from specmt.cli.options import PATH, choice_option, decoding_option, number_option, place_options, value_option
 from specmt.errors import ModelError, UsageError
 from specmt.options import STRATEGIES, DecodingOptions
 
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     help="Model name or folder; several times for several pairs of languages.  [default: all bundled ones]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for every one.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=5000, show_default=True, help="Port to listen on; 0 for any."
-)
+@value_option("port", 5000, "Port to listen on; 0 for any.", type=click.IntRange(0, 65535))
 @place_options
 @choice_option("strategy", STRATEGIES[:2], "Same output.")
 @decoding_option("batch_size", "Most sentences decoded side by side, of each model.", "N")
@@ -58,13 +56,12 @@ if TYPE_CHECKING:
 @number_option("batch_limit", 1000, "Most texts of a request; 0 for any number.")
 @number_option("req_limit", 0, "Most requests a minute, of a key or an address; 0 for any number.")
 @number_option("max_queue", 4_000_000, "Refuse requests (429) while so many characters wait for models.", least=1)
-@click.option(
-    "--timeout",
+@value_option(
+    "timeout",
+    300.0,
+    "Give a request up after so long.",
     type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
     metavar="SECONDS",
-    help="Give a request up after so long.",
 )
 @number_option("cache_size", 64, "Memory for answers that were given before; 0 keeps none.", metavar="MIB")
 @click.option("-q", "--quiet", is_flag=True, help="No log and no notes.")

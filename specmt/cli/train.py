@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from specmt.cli.options import FILE, FOLDER, F, add_options, choice_option, given_options, number_option
+from specmt.cli.options import FILE, FOLDER, F, add_options, choice_option, given_options, number_option, value_option
 from specmt.options import DecodingOptions
 from specmt.training.options import TrainOptions
 
@@ -36,12 +36,11 @@ VERIFIER_ONLY: Final = ("label_smoothing", "short_first", "short_length")
 def training_options(**defaults: float) -> Callable[[F], F]:
     """Returns the decorator that adds the options of training, with the defaults of a run; see `TrainOptions`."""
     options = [
-        click.option(
-            f"--{each.name.replace('_', '-')}",
-            default=defaults.get(each.name, each.default),
+        value_option(
+            each.name,
+            defaults.get(each.name, each.default),
+            each.metadata["help"],
             type=click.Choice(each.metadata["choices"]) if each.metadata["choices"] else None,
-            show_default=True,
-            help=each.metadata["help"],
         )
         for each in fields(TrainOptions)
         if each.name in defaults or each.name not in VERIFIER_ONLY
@@ -57,10 +56,7 @@ def training_options(**defaults: float) -> Callable[[F], F]:
 
 def shape_options(function: F) -> F:
     """Adds what may change the architecture of a verifier."""
-    options = [
-        click.option(f"--{name.replace('_', '-')}", type=int, help=f"Change the {text}.")
-        for name, text in SHAPE.items()
-    ]
+    options = [value_option(name, None, f"Change the {text}.", type=int) for name, text in SHAPE.items()]
     return add_options(options, function)
 
 
@@ -205,9 +201,7 @@ class ManyValues(click.Command):
 )
 @click.option("--correction-rank", default=128, show_default=True, help="Width of the correction's state (masked).")
 @click.option("--spacing", default=6.0, show_default=True, help="Target tokens for one mask block (masked).")
-@click.option(
-    "--decay", default=0.9, show_default=True, help="Weight of a slot's loss relative to the one before (masked)."
-)
+@value_option("decay", 0.9, "Weight of a slot's loss relative to the one before (masked).")
 @click.option("--validation-data", type=FOLDER, help="Prepared data with validation sets.")
 def drafter(corpus: tuple[Path, ...], **values: Any) -> None:
     """Train a drafter for a verifier, so that `specmt translate` says the same words sooner.
