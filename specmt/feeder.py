@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
-from specmt.decoding.request import Request
+from specmt.decoding.request import Recorder, Request
 from specmt.options import DecodingOptions
 from specmt.text.markers import take_markers
 from specmt.text.parts import Part, sentences
@@ -19,7 +19,6 @@ from specmt.text.segment import MOST
 from specmt.types import Hypothesis, Line, Tagged, Tally
 
 if TYPE_CHECKING:
-    from specmt.decoding.request import Recorder
     from specmt.decoding.session import Session
     from specmt.decoding.translation_memory import TranslationMemory
     from specmt.requirements import Requirements

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, final
 
 import specmt
 from specmt.decoding.drafters import Choice, choose
+from specmt.decoding.trace import Trace
 from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.threads import thread_count
 from specmt.errors import DataError, ModelError, UsageError
@@ -31,7 +32,6 @@ from specmt.types import Line, Stats, Translation
 if TYPE_CHECKING:
     from specmt.decoding.request import Recorder
     from specmt.decoding.session import Session
-    from specmt.decoding.trace import Trace
     from specmt.models.hub import Model
     from specmt.text.glossary import Glossary
     from specmt.text.memory import Pair
@@ -158,7 +158,6 @@ class Translator:
         options = options or DecodingOptions()
         if options.strategy == "beam":
             raise UsageError("`strategy` must be speculative or greedy for a trace, but is 'beam' instead.")
-        from specmt.decoding.trace import Trace
         from specmt.decoding.watch import watch
 
         aligned = replace(options, alignments=True, split=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specmt.cli.console import note
 from specmt.cli.documents import reading_options
@@ -20,12 +20,10 @@ from specmt.formats.known import CATALOGUES, is_lines
 from specmt.options import DecodingOptions
 from specmt.pairs import read_pairs
 from specmt.project import Project
+from specmt.text.memory import Pair
 from specmt.update.known import approved_in, translations_in
 from specmt.update.plan import PlanOptions
 from specmt.update.store import END, FOLDER, Files, record_beside, record_in, target_of
-
-if TYPE_CHECKING:
-    from specmt.text.memory import Pair
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from specmt.cli.options import FILE, FOLDER, F, add_options, choice_option, given_options, number_option, value_option
+from specmt.errors import InputNotFoundError, UsageError
 from specmt.options import DecodingOptions
 from specmt.training.options import TrainOptions
 
@@ -94,11 +95,8 @@ def verifier(
       specmt train verifier runs/verifier --data runs/data --updates 4000
       torchrun --nproc-per-node 4 -m specmt train verifier runs/verifier --data runs/data
     """
-    from dataclasses import replace
-
     from specmt.cli.train_on_data import run_trainer
     from specmt.engine.backends import needing_torch
-    from specmt.errors import InputNotFoundError, UsageError
     from specmt.models.config import verifier_config
     from specmt.models.folder import VERIFIER, ModelFolder, file_sha256
     from specmt.models.hub import fitting_weights
@@ -220,8 +218,6 @@ def drafter(corpus: tuple[Path, ...], **values: Any) -> None:
       specmt train drafter runs/drafter --verifier runs/verifier/model --data runs/distilled
       specmt train drafter runs/second --kind autoregressive --verifier runs/drafter/model --data runs/distilled
     """
-    from specmt.errors import UsageError
-
     given = given_options()
     if bool(corpus) == (values["data"] is not None):
         raise UsageError("Name either a text with `--corpus` or distilled data with `--data`.")

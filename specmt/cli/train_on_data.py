@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from specmt.options import DecodingOptions
+from specmt.options import Calibration, DecodingOptions
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
     from specmt.models.hub import Model
-    from specmt.options import Calibration
     from specmt.training.data import ParallelData
     from specmt.training.loop import Trainer
     from specmt.training.plan import DrafterPlan

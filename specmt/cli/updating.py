@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
@@ -36,8 +36,6 @@ from specmt.update.store import Files, Locks, read_whole, store
 from specmt.update.update import Update, Updated, open_update, update_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from specmt.text.memory import Pair
     from specmt.translator import Translator
 

@@ -7,10 +7,12 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 from specmt import formats
 from specmt.errors import SpecmtError
+from specmt.feeder import Cutter
+from specmt.options import DecodingOptions
 from specmt.serve import worker
 from specmt.serve.asked import Caller, Manner, Pair
 from specmt.serve.clients import Limits
@@ -18,10 +20,6 @@ from specmt.serve.errors import RefusedError
 from specmt.serve.languages import Detected
 from specmt.serve.markup import Said, Work
 from specmt.types import Line, Translation
-
-if TYPE_CHECKING:
-    from specmt.feeder import Cutter
-    from specmt.options import DecodingOptions
 
 KINDS: Final = ("html", "xml")
 """What texts may be written in, beside plain text."""

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import Final, NamedTuple, final
 
 from specmt.languages import find_code
 from specmt.text.identify import identifier
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 NAMES: Final = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish",
@@ -59,14 +55,11 @@ class Languages:
 
     def detect(self, text: str) -> list[Detected]:
         """Returns the languages that a text may be in, the likeliest first; none but those that are there."""
-        shares: dict[str, float] = {} if self._detector is None else dict(self._detector.rank(text[:MOST]))
+        detector = identifier(frozenset(self.codes))
+        shares: dict[str, float] = {} if detector is None else dict(detector.rank(text[:MOST]))
         ranked = [Detected(code, round(100.0 * float(share), 1)) for code, share in shares.items()]
         # Those that the detector has never heard of come last.
         return ranked + [Detected(code, 0.0) for code in self.codes if code not in shares]
-
-    @cached_property
-    def _detector(self) -> LanguageIdentifier | None:
-        return identifier(frozenset(self.codes))
 
 
 def name_of(code: str) -> str:

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
@@ -19,13 +19,11 @@ from specmt.decoding.request import Recorder
 from specmt.decoding.request import Request as Sentence
 from specmt.decoding.trace import Iteration
 from specmt.feeder import place_of
+from specmt.options import DecodingOptions
 from specmt.serve.context import caller_of, schema, service_of
 from specmt.serve.errors import RefusedError, refusal_of
 from specmt.serve.parameters import Parameters
-
-if TYPE_CHECKING:
-    from specmt.options import DecodingOptions
-    from specmt.text.pieces import PieceModel
+from specmt.text.pieces import PieceModel
 
 router: Final = APIRouter(tags=["A look inside"])
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, final
 from urllib.parse import quote
 
 from specmt.formats.known import HEAD
-from specmt.serve.asked import Manner
+from specmt.serve.asked import Caller, Manner
 from specmt.serve.documents import Desk, Written, format_of
 from specmt.serve.errors import RefusedError
 from specmt.serve.fair import Slots, within
 from specmt.serve.markup import Work
 
 if TYPE_CHECKING:
-    from specmt.serve.asked import Caller
     from specmt.serve.glossaries import Terms
     from specmt.serve.service import Service
 
