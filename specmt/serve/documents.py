@@ -24,9 +24,6 @@ from specmt.types import Line, Translation
 KINDS: Final = ("html", "xml")
 """What texts may be written in, beside plain text."""
 
-PLAIN: Final = ".txt"
-"""What is translated line by line."""
-
 SMALL: Final = 16 << 10
 """Bytes of texts with markup that are not worth a process: these are soon done."""
 
@@ -67,7 +64,7 @@ def format_of(name: str, head: bytes = b"") -> str | None:
 
     :param head: how it begins; empty: not known
     """
-    if name.lower().endswith(PLAIN):
+    if name.lower().endswith(".txt"):  # which is translated line by line
         return "text"
     if name.lower().endswith(".gz"):  # of which nobody knows how large it is
         return None
