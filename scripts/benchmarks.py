@@ -29,14 +29,14 @@ from typing import Any
 
 import click
 from compare_peers import interval, read_lines
+from processes import ENVIRONMENT, ROOT, SPECMT, run_seconds
 from rich.console import Console
 
 from specmt.evaluation.tables import Table
 
-ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 """What has the table of speeds."""
-PROGRAMS = {"python": [sys.executable], "specmt": [sys.executable, "-m", "specmt"]}
+PROGRAMS = {"python": [sys.executable], "specmt": SPECMT}
 
 console = Console(width=120)
 
@@ -92,8 +92,7 @@ def measure(command: str, *more: str) -> None:
     """
     click.echo(f"$ {command}")
     program, *arguments = map(os.path.expandvars, shlex.split(command))
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
-    environment = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "120"}
+    environment = {**ENVIRONMENT, "COLUMNS": "120"}
     done = subprocess.run([*PROGRAMS[program], *arguments, *more], cwd=ROOT, env=environment, check=False)
     if done.returncode != 0:
         raise click.ClickException(f"`{command}` failed with exit code {done.returncode}.")
@@ -105,7 +104,6 @@ def summary(record: Mapping[str, Any], measured: str) -> str:
     :param record: what compare_peers.py wrote
     :param measured: when, and of which commit
     """
-    sizes = [size for size in (1, 32) if any(row["batch_size"] == size for row in record["results"])]
     speeds = {
         (row["way"], row["batch_size"]): median(record["lines"] / seconds for seconds in row["seconds"])
         for row in record["results"]
@@ -118,10 +116,10 @@ def summary(record: Mapping[str, Any], measured: str) -> str:
         "CTranslate2 greedy, int8": {"CTranslate2 int8 greedy"},
     }
     cells = [
-        (name, *(f"{max(speeds.get((way, size), 0.0) for way in ways):.0f}" for size in sizes))
+        (name, *(f"{max(speeds.get((way, size), 0.0) for way in ways):.0f}" for size in (1, 32)))
         for name, ways in rows.items()
     ]
-    table = Table("", ("sentences/s", *(f"batch {size}" for size in sizes)), cells).markdown()
+    table = Table("", ("sentences/s", "batch 1", "batch 32"), cells).markdown()
     machine = f"{record['machine']['processor']}, {record['machine']['cores']} cores"
     return f"{table}\n{machine}; {measured}."
 
@@ -156,7 +154,7 @@ def main(context: click.Context, only: str) -> None:
 
 def translate(lines: list[str], *options: str) -> tuple[list[str], float, float]:
     """Runs `specmt translate` in a process of its own; returns its lines, its seconds and its peak memory in MiB."""
-    command = [*PROGRAMS["specmt"], "translate", "--quiet", "--threads", "2", *options]
+    command = [*SPECMT, "translate", "--quiet", "--threads", "2", *options]
     with TemporaryFile() as source, TemporaryFile() as target:
         source.write(("\n".join(lines) + "\n").encode())
         source.seek(0)
@@ -228,13 +226,11 @@ def start(repeats: int) -> None:
         "and load the model": "from specmt.translator import Translator; Translator.from_pretrained()",
     }
     commands = {name: [sys.executable, "-c", code] for name, code in stages.items()}
-    commands["specmt translate, one line"] = [*PROGRAMS["specmt"], "translate", "--quiet"]
+    commands["specmt translate, one line"] = [*SPECMT, "translate", "--quiet"]
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(repeats + 1):
         for name, command in commands.items():
-            started = time.perf_counter()
-            subprocess.run(command, input=b"Guten Tag.\n", stdout=subprocess.DEVNULL, check=True)
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(run_seconds(command, input=b"Guten Tag.\n", stdout=subprocess.DEVNULL))
     rows = [(name, interval(values[1:], 2)) for name, values in seconds.items()]
     console.print(Table("", ("a fresh process", "seconds, median (lowest–highest)"), rows).rich())
 

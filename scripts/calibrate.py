@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import click
@@ -30,7 +29,7 @@ def main(path: Path, files: tuple[Path, ...], lines: int, write: bool) -> None:
     texts: list[str] = []
     for file in files:
         every = [line.text.strip() for line in read_lines(file) if line.text.strip()]
-        texts += islice(every, 0, None, max(1, len(every) // lines))
+        texts += every[:: max(1, len(every) // lines)]
     sources = [ids for ids in model.pieces.encode_batch(texts) if 1 <= len(ids) < model.max_source_length]
     for name in model.drafters:
         if name != "self":  # a replica says what the verifier does, or nearly so

@@ -16,8 +16,6 @@ first line of all comes at most 25 ms later than without drafts. With --check it
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import shutil
 import subprocess
@@ -25,10 +23,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import click
 from compare_peers import read_lines
+from processes import ENVIRONMENT, decoding_seconds
 from rich.console import Console
 from widen import write_wide
 
@@ -45,12 +44,11 @@ WAYS = {
     **{f"autoregressive {size}": ["--drafter", "autoregressive", "--block-size", str(size)] for size in (3, 5, 8)},
     **{f"masked {size}": ["--drafter", "masked", "--block-size", str(size)] for size in (5, 10)},
 }
+COLUMNS = ("model", "type", "text", "batch", "lines", GREEDY, "best", "s", FIRST, AGAIN, "x greedy", "asked", "line 1")
 SETS = ("newstest2014.de-en", "docs-test")
 MOST, SECOND, LEAST_BATCH, LATER = 1.05, 1.03, 0.98, 0.025
 FEW, GRACE = 20, 0.01
 """With so few lines, so many seconds more are as good as a ratio."""
-
-SCRIPTS = Path(__file__).parent
 
 console = Console(width=140)
 
@@ -61,16 +59,14 @@ def decode(way: str, model: Path, options: Sequence[str], lines: Sequence[str], 
     cache = caches / ("first" if way == FIRST else "other")
     for kept in cache.glob("specmt/costs-*.json") if way == FIRST else ():
         kept.unlink()
-    with TemporaryDirectory() as scratch:
-        source, stats = Path(scratch, "source"), Path(scratch, "stats.json")
-        source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with NamedTemporaryFile("w", encoding="utf-8") as source:
+        source.write("\n".join(lines) + "\n")
+        source.flush()
         # Of a wide model only widen.py knows the positions.
-        program = [sys.executable, str(SCRIPTS / "widen.py"), "run", str(model), "--", "translate", str(source)]
-        paths = os.pathsep.join(filter(None, (str(SCRIPTS.parent), os.environ.get("PYTHONPATH", ""))))
-        environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": paths}
-        command = [*program, "--quiet", "--stats", str(stats), *options, *WAYS[way]]
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-        return float(json.loads(stats.read_text(encoding="utf-8"))["seconds"])
+        program = [sys.executable, str(Path(__file__).with_name("widen.py")), "run", str(model), "--"]
+        environment = {**ENVIRONMENT, "XDG_CACHE_HOME": str(cache)}
+        how = {"program": program, "env": environment, "stdout": subprocess.DEVNULL}
+        return decoding_seconds(source.name, *options, *WAYS[way], **how)
 
 
 def measure(
@@ -143,16 +139,12 @@ def main(
                     if count == 1:
                         good = good and first[0] - first[1] <= LATER
                     for size in batch_sizes:
-                        some = (
-                            lines
-                            if size == 1 and count == 1
-                            else lines[len(lines) // 2 :][:1]
-                            if size == 1
-                            else [80, 1000]
-                        )
+                        batches = [*options, "--batch-size", str(size)]
+                        if size > 1:
+                            some, ways = [80, 1000], [FIRST, AGAIN, GREEDY]  # all that is asked of batches
+                        else:
+                            some, ways = lines if count == 1 else lines[len(lines) // 2 :][:1], [*WAYS]
                         for length in some:
-                            batches = [*options, "--batch-size", str(size)]
-                            ways = [*WAYS] if size == 1 else [FIRST, AGAIN, GREEDY]  # all that is asked of batches
                             seconds = measure(ways, path, batches, every[:length], rounds, caches)
                             cells, is_so = judge(seconds, length, size)
                             label = f"{1e3 * (first[0] - first[1]):+.0f} ms"
@@ -161,22 +153,7 @@ def main(
                             click.echo(" ".join(rows[-1]), err=True)
             if count > 1:
                 shutil.rmtree(path)
-    columns = (
-        "model",
-        "type",
-        "text",
-        "batch",
-        "lines",
-        GREEDY,
-        "best",
-        "s",
-        FIRST,
-        AGAIN,
-        "x greedy",
-        "asked",
-        "line 1",
-    )
-    console.print(Table("Seconds of decoding; auto in those of the best fixed choice", columns, rows).rich())
+    console.print(Table("Seconds of decoding; auto in those of the best fixed choice", COLUMNS, rows).rich())
     console.print(format_signature(describe_machine()), markup=False, soft_wrap=True)
     sys.exit(1 if strict and not good else 0)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Runs the tests of DeepL's Python library and of LibreTranslate's API against `specmt serve`.
 
-Exit code 1 if others fail than those that scripts/clients.txt names.
+Exit code 1 if others fail than those that scripts/clients.txt names, and those of languages that the models lack.
 
 \b
     git clone https://github.com/DeepLcom/deepl-python; git clone https://github.com/LibreTranslate/LibreTranslate
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,29 +25,15 @@ import httpx
 import pydantic
 import pydantic.v1
 import pytest
+from processes import server
 
 LEFT_OUT = Path(__file__).with_suffix(".txt")
+LACKING = re.compile(r"::test_example_translation\[(?!DE|EN)")
+"""Tests of languages that the bundled models lack."""
+
 KEY = "sesam"
 
 _folder = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    """Yields the address of a server that is ready."""
-    with TemporaryDirectory() as folder:
-        keys, log = Path(folder) / "keys", Path(folder) / "log"
-        keys.write_text(f"{KEY}\n")
-        command = [sys.executable, "-m", "specmt", "serve", "--port", "0", "--api-keys", str(keys)]
-        with log.open("w") as file, subprocess.Popen(command, stderr=file) as process:
-            try:
-                while not (found := re.search(r"http://[^\s/]+", log.read_text())):
-                    time.sleep(0.1)
-                while httpx.get(f"{found[0]}/readyz").status_code != 200:
-                    time.sleep(0.1)
-                yield found[0]
-            finally:
-                process.terminate()
 
 
 class Tests:
@@ -95,16 +78,19 @@ def main(deepl: Path, libretranslate: Path) -> None:
     package.__path__ = [str(libretranslate / "libretranslate")]
     listed = {line.split()[0] for line in LEFT_OUT.read_text().splitlines() if line and line[0] != "#"}
     failed = set()
-    with serving() as url:
-        os.environ |= {"DEEPL_SERVER_URL": url, "DEEPL_AUTH_KEY": KEY}
-        for folder, tests, *options in (
-            (deepl, "tests"),
-            (libretranslate, "libretranslate/tests/test_api", "--noconftest"),
-        ):
-            found = Tests(url)
-            found.run(folder, tests, *options)
-            failed |= found.ends["failed"]
-            click.echo(f"{folder.name}: " + ", ".join(f"{len(each)} {name}" for name, each in found.ends.items()))
+    with TemporaryDirectory() as temporary:
+        keys = Path(temporary, "keys")
+        keys.write_text(f"{KEY}\n")
+        with server("--api-keys", str(keys)) as (url, *_):
+            os.environ |= {"DEEPL_SERVER_URL": url, "DEEPL_AUTH_KEY": KEY}
+            for folder, tests, *options in (
+                (deepl, "tests"),
+                (libretranslate, "libretranslate/tests/test_api", "--noconftest"),
+            ):
+                found = Tests(url)
+                found.run(folder, tests, *options)
+                failed |= {name for name in found.ends["failed"] if not LACKING.search(name)}
+                click.echo(f"{folder.name}: " + ", ".join(f"{len(each)} {name}" for name, each in found.ends.items()))
     for name in sorted(failed ^ listed):
         click.echo(f"{name}: {'fails' if name in failed else 'passes, or is not there'}")
     sys.exit(failed != listed)

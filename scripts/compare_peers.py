@@ -17,18 +17,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+from peers.ctranslate2_worker import load, translate
 from rich.console import Console
 from sacrebleu.metrics.bleu import BLEU
 from widen import write_wide
@@ -86,28 +88,13 @@ class Peers:
         :param converted: the verifier as a CTranslate2 model
         """
         self._model, self._converted, self._threads = model, converted.resolve(), threads
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes = ExitStack()
         self._start = cache(self._new)
+        self.close = self._processes.close
 
-    def _new(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(Path(__file__).parent / "peers" / "ctranslate2_worker.py"), *arguments]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._processes.append(subprocess.Popen(command, text=True, encoding="utf-8", **pipes))
-        return self._processes[-1]
-
-    def _ask(self, lines: Sequence[str], worker: Sequence[str], **request: int) -> Result:
-        process = self._start(*worker)
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps({"lines": list(lines), **request}) + "\n")
-        process.stdin.flush()
-        answer = process.stdout.readline()
-        if not answer:
-            raise RuntimeError("CTranslate2 stopped.")
-        return Result(**json.loads(answer))
-
-    def close(self) -> None:
-        for process in self._processes:
-            process.communicate()
+    def _new(self, *arguments: str | int) -> Executor:
+        spawned = ProcessPoolExecutor(1, get_context("spawn"), load, arguments)
+        return self._processes.enter_context(spawned)
 
     def ctranslate2(self, compute_type: str, batch_size: int, beam_size: int) -> Iterator[Way]:
         """Yields a search in every use of the threads; batches side by side are not batches of 1."""
@@ -115,14 +102,15 @@ class Peers:
         paths = str(self._converted), str(self._model.folder.verified(PIECES).resolve())
         shares = [(1, 1), (1, self._threads), *[(self._threads, 1)] * (batch_size > 1)]
         for workers, threads in dict.fromkeys(shares):
-            worker = (*paths, compute_type, str(workers), str(threads))
+            worker = (*paths, compute_type, workers, threads)
 
-            def translate(lines: Sequence[str], worker: Sequence[str] = worker) -> Result:
+            def ask(lines: Sequence[str], worker: Sequence[str | int] = worker) -> Result:
                 most = max(len(ids) for ids in self._model.pieces.encode_batch(lines)) + 1
                 limit = target_limit(most, self._model.folder.verifier.max_length)  # it has one for all sentences
-                return self._ask(lines, worker, batch_size=batch_size, beam_size=beam_size, limit=limit)
+                answer = self._start(*worker).submit(translate, list(lines), batch_size, beam_size, limit)
+                return Result(*answer.result())
 
-            yield Way(name, f"{workers} × {threads} threads", translate)
+            yield Way(name, f"{workers} × {threads} threads", ask)
 
 
 def specmt_way(name: str, model: Model, options: DecodingOptions, threads: int) -> Way:
@@ -150,12 +138,12 @@ def fairseq2_way(model: Model, batch_size: int, threads: int) -> Way:
         started = time.perf_counter()
         sources = model.pieces.encode_batch(lines)
         order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
-        tokens: dict[int, list[int]] = {}
+        texts = [""] * len(lines)
         for begin in range(0, len(order), batch_size):
             some = order[begin : begin + batch_size]
             found = search(model, [sources[index] for index in some], DecodingOptions(beam_size=5))
-            tokens |= {index: each[0].tokens for index, each in zip(some, found, strict=True)}
-        texts = [model.pieces.decode(tokens[index]) for index in range(len(lines))]
+            for index, each in zip(some, found, strict=True):
+                texts[index] = model.pieces.decode(each[0].tokens)
         return Result(time.perf_counter() - started, texts)
 
     return Way("fairseq2 beam 5", f"float32, {threads} threads", translate)
@@ -306,9 +294,9 @@ def main(
         folder = find(name, source="de", target="en")
         if widened > 1:
             folder = write_wide(folder.path, widened, Path(temporary) / "wide")
-        load = partial(load_model, folder.path, device="cpu", threads=threads)
+        load_as = partial(load_model, folder.path, device="cpu", threads=threads)
         try:
-            model, exact, int8 = (load(dtype=kind) for kind in (dtype, "float32", "int8"))
+            model, exact, int8 = (load_as(dtype=kind) for kind in (dtype, "float32", "int8"))
         except SpecmtError as error:
             raise click.ClickException(str(error)) from error
         sources, references = read_pairs(model, sets.split(","), lines)

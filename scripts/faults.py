@@ -11,9 +11,7 @@ may be another than without faults, the server may not grow, and what `/readyz` 
 
 from __future__ import annotations
 
-import argparse
 import errno
-import io
 import json
 import os
 import random
@@ -21,11 +19,9 @@ import resource
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,10 +31,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import click
 import httpx
+from processes import ROOT, SAMPLE, Server, children, memory_of, server
 
-ROOT = Path(__file__).parents[1]
-LINES = [line for line in (ROOT / "data/sample.de").read_text(encoding="utf-8").split("\n") if line.strip()]
+from tests.documents import package
+
+LINES = [line for line in SAMPLE.read_text(encoding="utf-8").split("\n") if line.strip()]
 PAIR = {"source": "de", "target": "en"}
 REFUSALS = {400, 413, 429, 500, 503}
 WAYS = ("text", "html", "document")
@@ -54,8 +53,8 @@ REST = 0.5
 END_OF_THREAD = signal.SIGRTMIN
 
 
-def serve(model: str) -> None:
-    """Serves a model; SIGUSR1 fails the next call in one of its threads, SIGUSR2 has the clock jump by an hour."""
+def serve(arguments: list[str]) -> None:
+    """Runs a server; SIGUSR1 fails the next call in one of its threads, SIGUSR2 has the clock jump by an hour."""
     from specmt.cli.main import run
     from specmt.feeder import Feeder, SharedSession
     from specmt.serve import app, worker
@@ -66,9 +65,7 @@ def serve(model: str) -> None:
 
     clock, failing, hours = time.time, set[tuple[Any, str]](), [0]
     errors = RuntimeError(), MemoryError(), OSError(errno.ENOSPC, "No space left on device")
-    points = (
-        *((SharedSession, "work"), (Feeder, "cutting"), (Service, "find_pairs"), (Work, "run"), (worker, "_started")),
-    )
+    points = (SharedSession, "work"), (Feeder, "cutting"), (Service, "find_pairs"), (Work, "run"), (worker, "_started")
 
     def may_fail(point: tuple[Any, str], error: Callable[[], BaseException]) -> None:
         call = getattr(*point)
@@ -89,25 +86,22 @@ def serve(model: str) -> None:
     signal.signal(signal.SIGUSR1, lambda *_: failing.add(random.choice(points)))
     signal.signal(signal.SIGUSR2, lambda *_: hours.__setitem__(0, -hours[0] or random.choice((-1, 1))))
     signal.signal(END_OF_THREAD, lambda *_: failing.add((Engine, "_fill")))
-    sys.exit(run(["serve", "--port", "0", "--model", model, "--cache-size", "0", "--req-limit", "0"]))
+    sys.exit(run(arguments))
 
 
 def document(text: str, picture: bytes = b"") -> bytes:
     """Returns a DOCX of one paragraph and perhaps a picture."""
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        body = f'<w:document xmlns:w="{space}"><w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>'
-        archive.writestr(zipfile.ZipInfo("word/document.xml"), body)
-        archive.writestr(zipfile.ZipInfo("word/media/image1.png"), picture)
-    return out.getvalue()
+    body = f'<w:document xmlns:w="{space}"><w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>'
+    return package({"word/document.xml": body, "word/media/image1.png": picture})
 
 
 class Soak:
     """Clients of one server, and what comes of their requests."""
 
-    def __init__(self, url: str, process: subprocess.Popen[bytes], model: Path) -> None:
-        self.url, self.process, self.model = url, process, model
+    def __init__(self, server: Server, model: Path) -> None:
+        self.url, self.process, self.log = server
+        self.model = model
         self.counts: Counter[str] = Counter()
         self.expected: dict[tuple[str, int], bytes] = {}
         self.ends = threading.Event()
@@ -228,11 +222,6 @@ class Soak:
         time.sleep(1)
         resource.prlimit(self.process.pid, what, old)
 
-    def memory(self, name: str) -> int:
-        """Returns the bytes that the server has."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
-        return int(next(row.split()[1] for row in status.split("\n") if row.startswith(f"{name}:"))) << 10
-
     def kill(self, find: Callable[[], list[int]]) -> None:
         """Kills a process as soon as there is one."""
         until = time.monotonic() + 5
@@ -245,11 +234,13 @@ class Soak:
 
     def servers(self) -> list[int]:
         """Returns what processes that read documents are forked from."""
-        return [each for each in children(self.process.pid) if children(each)]
+        every = children()
+        return [each for each in every[self.process.pid] if every[each]]
 
     def workers(self) -> list[int]:
         """Returns the processes that read documents."""
-        return [worker for server in self.servers() for worker in children(server)]
+        every = children()
+        return [worker for server in self.servers() for worker in every[server]]
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -273,7 +264,7 @@ class Soak:
         return {
             "no file can be written": lambda: self.limit(resource.RLIMIT_FSIZE, 0),
             "no file can be opened": lambda: self.limit(resource.RLIMIT_NOFILE, 0),
-            "no memory is left": lambda: self.limit(resource.RLIMIT_AS, self.memory("VmSize")),
+            "no memory is left": lambda: self.limit(resource.RLIMIT_AS, memory_of(self.process.pid, "VmSize")),
             "a worker is killed": lambda: self.kill(self.workers),
             "what workers come from is killed": lambda: self.kill(self.servers),
             "a call fails": lambda: self.process.send_signal(signal.SIGUSR1),
@@ -322,75 +313,51 @@ class Soak:
                 return f"ready, then {said}"
 
 
-def children(process: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(path.read_text(errors="replace").rpartition(")")[2].split()[1]) == process:
-                found.append(int(path.parent.name))
-    return found
-
-
 @contextmanager
-def started(place: str) -> Iterator[tuple[Soak, Path]]:
-    """Yields a server that is ready, and its log."""
-    model, log = Path(place, "de-en"), Path(place, "log")
-    with (
-        log.open("wb") as errors,
-        subprocess.Popen([sys.executable, __file__, "--serve", str(model)], stderr=errors) as process,
-    ):
-        try:
-            while b"http://" not in log.read_bytes():
-                time.sleep(0.1)
-            url = next(word for word in log.read_text().split() if word.startswith("http://")).rstrip("/,.")
-            while httpx.get(f"{url}/readyz").status_code != 200:
-                time.sleep(0.1)
-            yield Soak(url, process, model), log
-        finally:
-            process.kill()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1800)
-    parser.add_argument("--clients", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.serve:
-        serve(arguments.serve)
-    draw, memory, injected = random.Random(arguments.seed), [], Counter[str]()
+def started() -> Iterator[Soak]:
+    """Yields a soak of a server that is ready, of a copy of a bundled model."""
     with TemporaryDirectory() as place:
-        shutil.copytree(ROOT / "specmt/assets/de-en", Path(place, "de-en"))
-        with started(place) as (soak, log):
-            soak.learn()
-            memory.append(soak.memory("VmRSS") >> 20)
-            with ThreadPoolExecutor(arguments.clients + 1) as pool:
-                clients = [pool.submit(soak.work, draw.random()) for _ in range(arguments.clients)]
-                clients.append(pool.submit(soak.watch))
-                until, ways = time.monotonic() + arguments.seconds, [*soak.ways().items()]
-                while time.monotonic() < until and soak.process.poll() is None:
-                    name, fault = draw.choice(ways)
-                    soak.fault, soak.faults = name, soak.faults + 1
-                    fault()
-                    injected[name] += 1
-                    time.sleep(REST)
-                    soak.fault = ""
-                    time.sleep(draw.uniform(0, 2))
-                    memory.append(soak.memory("VmRSS") >> 20)
-                soak.ends.set()
-            for each in clients:
-                each.result()
-            soak.count_right()  # after which no call is left that is to fail
-            right = soak.count_right()
-            ends = {"drained": soak.drain() if soak.process.poll() is None else "it has ended"}
-            said = [line for line in log.read_text(errors="replace").split("\n") if line[:1] != "{"][-40:]
-        with started(place) as (other, _):
-            ends["a thread ended"] = other.end_thread()
+        model = shutil.copytree(ROOT / "specmt/assets/de-en", Path(place, "de-en"))
+        options = ["--model", str(model), "--cache-size", "0", "--req-limit", "0"]
+        with server(*options, program=[sys.executable, __file__]) as found:
+            yield Soak(found, model)
+
+
+@click.command(help=__doc__)
+@click.option("--seconds", default=1800.0, show_default=True)
+@click.option("--clients", default=6, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def main(seconds: float, clients: int, seed: int) -> None:
+    draw, memory, injected = random.Random(seed), [], Counter[str]()
+    with started() as soak:
+        soak.learn()
+        memory.append(memory_of(soak.process.pid) >> 20)
+        with ThreadPoolExecutor(clients + 1) as pool:
+            asking = [pool.submit(soak.work, draw.random()) for _ in range(clients)]
+            asking.append(pool.submit(soak.watch))
+            until, ways = time.monotonic() + seconds, [*soak.ways().items()]
+            while time.monotonic() < until and soak.process.poll() is None:
+                name, fault = draw.choice(ways)
+                soak.fault, soak.faults = name, soak.faults + 1
+                fault()
+                injected[name] += 1
+                time.sleep(REST)
+                soak.fault = ""
+                time.sleep(draw.uniform(0, 2))
+                memory.append(memory_of(soak.process.pid) >> 20)
+            soak.ends.set()
+        for each in asking:
+            each.result()
+        soak.count_right()  # after which no call is left that is to fail
+        right = soak.count_right()
+        ends = {"drained": soak.drain() if soak.process.poll() is None else "it has ended"}
+        said = [line for line in soak.log.read_text(errors="replace").split("\n") if line[:1] != "{"][-40:]
+    with started() as other:
+        ends["a thread ended"] = other.end_thread()
     rest = memory[len(memory) // 4 :]
     early, late = max(rest[: len(rest) // 2], default=0), max(rest[len(rest) // 2 :], default=0)
     figures = {
-        "seconds": arguments.seconds,
+        "seconds": seconds,
         "requests": dict(sorted(soak.counts.items())),
         "faults": dict(sorted(injected.items())),
         "right_afterwards": f"{right} of {len(soak.expected)}",
@@ -404,8 +371,8 @@ def main() -> int:
     if not is_kept:
         figures["log"] = said
     print(json.dumps(figures, indent=2))
-    return not is_kept
+    sys.exit(not is_kept)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serve(sys.argv[1:]) if sys.argv[1:2] == ["serve"] else main()

@@ -18,7 +18,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -48,11 +48,7 @@ class Marking:
 
     def translate(self, lines: Iterable[Line], options: DecodingOptions) -> Iterator[Translation]:
         for line in lines:
-            yield Translation(line, mark(line.text))
-
-
-def mark(text: str) -> str:
-    return re.sub(r"([^\W\d_]{3,})(?=\s|$|[.,!?])", r"\1x", text)
+            yield Translation(line, re.sub(r"([^\W\d_]{3,})(?=\s|$|[.,!?])", r"\1x", line.text))
 
 
 def letters(text: str) -> str:
@@ -71,7 +67,7 @@ class History:
     commits: list[str]
 
     def show(self, commit: str, path: str) -> bytes | None:
-        shown = subprocess.run([*self.git, "cat-file", "blob", f"{commit}:{path}"], capture_output=True, check=False)
+        shown = subprocess.run([*self.git, "cat-file", "blob", f"{commit}:{path}"], capture_output=True)
         return None if shown.returncode else shown.stdout
 
 
@@ -179,9 +175,9 @@ def replay(
         if update is None:
             return
         kept = [] if update.target is None else kept_texts(update)
-        for each in brought(update):
-            if each.record is not None:
-                store(files, each.data, each.record)
+        for updated in brought(update):
+            if updated.record is not None:
+                store(files, updated.data, updated.record)
         if before is not None:
             counts["milliseconds"] += round(1000 * (time.process_time() - started))
             old = Side(before, "old", files.file_format, options, is_source=True)
@@ -194,12 +190,10 @@ def replay(
             counts["asked anew"] += len(anew.asked)
         text = target.read_text(encoding="utf-8", errors="replace")
         place = 0
-        for each_text in kept:
-            found = find_kept(each_text, text, place)
-            if found < 0:
-                yield f"lost or moved: {each_text[:60]!r}"
-            else:
-                place = found
+        for each in kept:
+            if (found := find_kept(each, text, place)) < 0:
+                yield f"lost or moved: {each[:60]!r}"
+            place = max(place, found)
         if lost := [word for word in person.words if word not in text]:
             yield f"edits lost: {lost}"
         if isinstance(translator, Marking):
@@ -209,24 +203,23 @@ def replay(
 
     before: bytes | None = None
     for commit in history.commits:
-        data = history.show(commit, history.source)
-        if data is None:
+        is_adopted = before is None and adopts
+        if (data := history.show(commit, history.source)) is None:
             continue
-        if before is None and adopts:
-            own = history.show(commit, history.target)
-            if own is None:
+        if is_adopted:
+            if (own := history.show(commit, history.target)) is None:
                 continue
             target.write_bytes(own)
         source.write_bytes(data)
         if before is not None:
             person.edit(files, options)
         try:
-            first = PlanOptions(adopt=True, obsolete=plans.obsolete) if before is None and adopts else plans
+            first = replace(plans, adopt=is_adopted)
             yield from (f"{history.source}@{commit[:10]}: {fault}" for fault in run(first, before))
         except DataError as error:
             counts["refused"] += 1
             yield f"refused: {history.source}@{commit[:10]}: {error}"
-            if before is None and adopts:
+            if is_adopted:
                 target.unlink()
             continue
         before = data

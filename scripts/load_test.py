@@ -11,26 +11,22 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import Final
-from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import urlopen
 
 import click
 import uvloop
+from processes import SAMPLE, decoding_seconds, memory_of, server
 
 from specmt.evaluation.tables import Table
 
-SAMPLE: Final = Path(__file__).parents[1] / "data" / "sample.de"
 NUMBERS: Final = (
     "Die Rechnung vom 14.03.2023 über 1.249,90 Euro wurde am 2. April bezahlt.",
     "Zug 4711 fährt um 17:42 Uhr von Gleis 12 ab und kommt um 21:05 Uhr an.",
@@ -49,7 +45,6 @@ MOST_TIMES: Final = 4.0
 LEAST_SHARE: Final = 0.85
 """Of the speed offline, that of 32 clients."""
 
-SPECMT: Final = (sys.executable, "-m", "specmt")
 HEAD: Final = "POST /translate HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 _LENGTH: Final = re.compile(rb"(?i)content-length: (\d+)")
 
@@ -134,46 +129,6 @@ def ask(
     return found
 
 
-@contextmanager
-def server(*options: str) -> Iterator[tuple[str, int]]:
-    """Yields where a server is that is ready, and the id of its process."""
-    command = [*SPECMT, "serve", "--port", "0", "--model", "de-en", "--cache-size", "0", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            found = re.search(r"http://[^/\s]+", process.stderr.readline())
-            assert found is not None, "the server did not start"
-            Thread(target=process.stderr.read, daemon=True).start()  # its log, which must not fill the pipe
-            while not is_ready(found[0]):
-                time.sleep(0.2)
-            yield found[0], process.pid
-        finally:
-            process.kill()
-
-
-def is_ready(url: str) -> bool:
-    """Returns whether a server answers that it can translate."""
-    try:
-        urlopen(f"{url}/readyz").close()
-    except HTTPError:
-        return False
-    return True
-
-
-def resident(process: int) -> float:
-    """Returns the MiB that a process holds."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
-
-
-def translate(path: Path, output: Path, threads: Sequence[str]) -> float:
-    """Returns the seconds that `specmt translate` takes, the loading of the model aside."""
-    stats = output.with_suffix(".json")
-    command = [*SPECMT, "translate", "-q", str(path), "-o", str(output), "--stats", str(stats), *threads]
-    subprocess.run(command, check=True)
-    return float(json.loads(stats.read_text(encoding="utf-8"))["seconds"])
-
-
 def table(rounds: Sequence[Round], offline: float, memory: Sequence[float]) -> Table:
     """Returns a row for each number of clients."""
     rows = []
@@ -199,17 +154,17 @@ def main(source: Path, lines: int, clients: str, seconds: float, requests: int, 
     with TemporaryDirectory() as folder:
         path, output = Path(folder, "in.de"), Path(folder, "out.en")
         path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-        speeds = [len(texts) / translate(path, output, chosen)]
+        speeds = [len(texts) / decoding_seconds(path, "-o", output, *chosen)]
         expected = output.read_text(encoding="utf-8").split("\n")[: len(texts)]
-        with server(*chosen) as (url, process):
+        with server("--model", "de-en", "--cache-size", "0", *chosen) as (url, process, _):
             ask(url, texts, expected, 8, requests=100)
             rounds, memory = [], []
             for count in map(int, clients.split(",")):
                 rounds.append(ask(url, texts, expected, count, seconds=seconds))
-                memory.append(resident(process))
+                memory.append(memory_of(process.pid) / (1 << 20))
             more = ask(url, texts, expected, 32, requests=requests)
-            memory.append(resident(process))
-        speeds.append(len(texts) / translate(path, output, chosen))
+            memory.append(memory_of(process.pid) / (1 << 20))
+        speeds.append(len(texts) / decoding_seconds(path, "-o", output, *chosen))
     offline = sum(speeds) / len(speeds)
     click.echo(table(rounds, offline, memory[:-1]).markdown())
     click.echo(f"- offline, 32 side by side: {speeds[0]:.1f} sentences a second before, {speeds[1]:.1f} after")

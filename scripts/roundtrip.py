@@ -208,9 +208,8 @@ def main(
     seed: int,
 ) -> None:
     found: dict[str, list[Found]] = defaultdict(list)
-    lines = [] if folders or spec else path.read_text().splitlines()
     here = [*(each for folder in folders for each in in_folder(folder)), *(examples(spec) if spec else ())]
-    for each in [*here, *listed(lines, repositories)]:
+    for each in here if folders or spec else [*listed(path.read_text().splitlines(), repositories)]:
         head = content(*each) if each[0].lower().endswith(IN_THEM) else b""
         kind = None if head is None else format_in_folder(Path(each[0]), head[:HEAD], None)
         if kind in (formats or names()):

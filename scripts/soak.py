@@ -13,25 +13,27 @@ from __future__ import annotations
 
 import fcntl
 import json
-import mmap
+import multiprocessing
 import os
 import random
 import signal
-import statistics
-import struct
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, MutableSequence
 from contextlib import suppress
+from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+from processes import SAMPLE, SPECMT, children, memory_of, run_seconds
 
-SAMPLE = Path(__file__).parents[1] / "data" / "sample.de"
+from specmt.evaluation.timing import ratios
+
 SLOTS = 4096
 TIMEOUT = 100
 """Seconds in which something must have happened."""
@@ -56,24 +58,15 @@ def write_text(path: Path, text: Path, lines: int) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in drawn))
 
 
-def forked(work: Callable[[], int]) -> int:
-    """Runs work in a process of its own; returns its id."""
-    sys.stdout.flush()
-    if process := os.fork():
-        return process
-    os._exit(work())
-
-
-def count_lines(counts: mmap.mmap) -> None:
+def count_lines(counts: MutableSequence[int]) -> None:
     """Has this process and those that it forks count the lines that they are done with, each in a place of its own."""
     from specmt.jobs import worker
 
     work = worker.work
 
     def counted(*arguments: Any) -> Iterator[Any]:
-        place = os.getpid() % SLOTS * 8
         for translation in work(*arguments):
-            counts[place : place + 8] = struct.pack("q", struct.unpack("q", counts[place : place + 8])[0] + 1)
+            counts[os.getpid() % SLOTS] += 1
             yield translation
 
     worker.work = counted  # type: ignore[assignment]
@@ -91,46 +84,53 @@ def kills(text: Path, lines: int, times: int, shard_lines: int, options: tuple[s
     from specmt.cli.main import run
     from specmt.jobs import manifest
 
-    counts, draw, worst, manifest.SHARD_LINES = mmap.mmap(-1, SLOTS * 8), random.Random(2), 0, shard_lines
+    fork = multiprocessing.get_context("fork")
+    counts, draw, worst, manifest.SHARD_LINES = RawArray("q", SLOTS), random.Random(2), 0, shard_lines
     processes = int(options[options.index("--processes") + 1]) if "--processes" in options else 1
 
     with TemporaryDirectory() as place:
         source, output, plain, job = (Path(place, name) for name in ("in.de", "out", "plain", "out.job"))
         write_text(source, text, lines := lines // shard_lines * shard_lines)
 
-        def translate(target: Path, *more: str) -> int:
-            count_lines(counts)
-            return run(["translate", str(source), "-o", str(target), "-q", *options, *more])
+        def translate(target: Path, *more: str) -> multiprocessing.Process:
+            def work() -> None:
+                count_lines(counts)
+                sys.exit(run(["translate", str(source), "-o", str(target), "-q", *options, *more]))
+
+            process = fork.Process(target=work)
+            process.start()
+            return process
 
         def done() -> int:
             return len(list(job.glob("shard-*"))) * shard_lines
 
         started = time.monotonic()
-        if os.waitstatus_to_exitcode(os.waitpid(forked(lambda: translate(plain)), 0)[1]):
+        process = translate(plain)
+        process.join()
+        if process.exitcode:
             sys.exit("not translated")
         pace = (time.monotonic() - started) / lines * shard_lines
-        counts[:] = bytes(len(counts))
+        counts[:] = [0] * SLOTS
         killed = lost = 0
         for _ in range(times):
             # Now and then behind a shard more, so that the job is not over too soon.
             wanted = done() + shard_lines * (draw.random() < lines / shard_lines / times / 2 / (1 + processes))
-            process, ended, until = forked(lambda: translate(output, "--resume")), 0, time.monotonic() + TIMEOUT
-            while not ended and done() < wanted and time.monotonic() < until:
+            process, until = translate(output, "--resume"), time.monotonic() + TIMEOUT
+            while process.is_alive() and done() < wanted and time.monotonic() < until:
                 time.sleep(0.001)
-                ended = os.waitpid(process, os.WNOHANG)[0]
             # At a random moment of a shard's time, but before the job can be over, however fast it has become.
             until = time.monotonic() + draw.random() * pace
-            while not ended and done() <= wanted and time.monotonic() < until:
+            while process.is_alive() and done() <= wanted and time.monotonic() < until:
                 time.sleep(0.0005)
-            if not ended:
-                os.kill(process, signal.SIGKILL)
-                killed += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+            process.kill()
+            process.join()
+            killed += process.exitcode == -signal.SIGKILL
             with suppress(FileNotFoundError), (job / "lock").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # what it had forked has ended, too
-            total = sum(struct.unpack(f"{SLOTS}q", counts[:]))
-            worst, lost = max(worst, total - done() - lost), total - done()
-        code = os.waitstatus_to_exitcode(os.waitpid(forked(lambda: translate(output, "--resume")), 0)[1])
-        same = code == 0 and output.read_bytes() == plain.read_bytes()
+            worst, lost = max(worst, sum(counts) - done() - lost), sum(counts) - done()
+        process = translate(output, "--resume")
+        process.join()
+        same = process.exitcode == 0 and output.read_bytes() == plain.read_bytes()
         is_clean = sorted(os.listdir(place)) == ["in.de", "out", "plain"]
     figures = {"lines": lines, "shard_lines": shard_lines, "processes": processes, "killed": killed, "same_bytes": same}
     figures |= {"nothing_left": is_clean, "lines_done_again": lost, "most_done_again_after_a_kill": worst}
@@ -147,9 +147,9 @@ def flat(text: Path, lines: int, options: tuple[str, ...]) -> None:
     with TemporaryDirectory() as place:
         source, output = Path(place, "in.de"), Path(place, "out.tsv")
         write_text(source, text, lines)
-        command = ["translate", str(source), "-o", str(output), "-q", "--format", "tsv", *options]
+        command = [*SPECMT, "translate", str(source), "-o", str(output), "-q", "--format", "tsv", *options]
         started = time.monotonic()
-        with subprocess.Popen([sys.executable, "-m", "specmt", *command]) as process:
+        with subprocess.Popen(command) as process:
             while process.poll() is None:
                 memory.append((round(time.monotonic() - started, 1), proportional_memory(process.pid)))
                 time.sleep(2)
@@ -176,23 +176,14 @@ def flat(text: Path, lines: int, options: tuple[str, ...]) -> None:
 
 def proportional_memory(root: int) -> Counter[str]:
     """Returns the memory of a process and all below it in MiB, by program: what several share is counted once."""
-    parents: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(path.name)] = int((path / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    family = {root}
-    while new := {child for child, parent in parents.items() if parent in family} - family:
-        family |= new
+    started, family = children(), [root]
+    for process in family:
+        family += started[process]
     total: Counter[str] = Counter()
     for process in family:
-        try:
+        with suppress(OSError, IndexError):  # it has ended
             name = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            rows = Path(f"/proc/{process}/smaps_rollup").read_text().split("\n")
-            total[program(name)] += next(int(row.split()[1]) for row in rows if row.startswith("Pss:")) >> 10
-        except (OSError, StopIteration):
-            continue
+            total[program(name)] += memory_of(process, "Pss", "smaps_rollup") >> 20
     return total
 
 
@@ -229,19 +220,16 @@ def overhead(text: Path, lines: int, rounds: int, options: tuple[str, ...]) -> N
             for way, more in ways.items():
                 for count, seconds in ((1, starts), (lines, found)):
                     files = [f"{place}/{count}.de", "-o", f"{place}/out"]
-                    started = time.monotonic()
-                    command = [sys.executable, "-m", "specmt", "translate", *files, "-q"]
-                    subprocess.run([*command, *more, *options], check=True)
-                    seconds[way].append(time.monotonic() - started)
+                    seconds[way].append(run_seconds([*SPECMT, "translate", *files, "-q", *more, *options]))
                 found[way][-1] -= starts[way][-1]
     figures: dict[str, Any] = {"lines": lines, "processors": processors, "rounds": rounds}
     for way, seconds_of_lines in found.items():
-        ratios = [mine / theirs for mine, theirs in zip(seconds_of_lines, found["plain"], strict=True)]
+        times_plain = ratios(seconds_of_lines, found["plain"])
         figures[way] = {
-            "lines_a_second": round(lines / statistics.median(seconds_of_lines), 1),
-            "start_seconds": round(statistics.median(starts[way]), 1),
-            "times_plain": [round(ratio, 3) for ratio in ratios],
-            "overhead": round(statistics.median(ratios) - 1, 4),
+            "lines_a_second": round(lines / median(seconds_of_lines), 1),
+            "start_seconds": round(median(starts[way]), 1),
+            "times_plain": [round(ratio, 3) for ratio in times_plain],
+            "overhead": round(median(times_plain) - 1, 4),
         }
     is_kept = figures["journal"]["overhead"] <= 0.01 and figures["ray"]["overhead"] <= 0.1
     finish(figures, is_kept=is_kept)

@@ -18,8 +18,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,14 +53,6 @@ def add_positions(name: str) -> None:
     if narrow in POSITIONS and copies.isdecimal():
         table, count = POSITIONS[narrow], int(copies)
         POSITIONS[name] = lambda length, width, first: np.tile(table(length, width // count, first), (1, count))
-
-
-def add_positions_of(model: Path) -> None:
-    """Adds the table of positions of a wide model.
-
-    :raises ModelError: there is no such model.
-    """
-    add_positions(str(read_record(model).get("verifier", {}).get("positions")))
 
 
 def widen_config(config: Config, copies: int) -> Config:
@@ -205,8 +195,7 @@ def main() -> None:
 @click.option("--pieces", type=click.IntRange(1, 1 << 24), help="Pieces, at least as many as now.")
 def write(model: Path, copies: int, out: Path, layers: int | None, pieces: int | None) -> None:
     """Writes the folder OUT with the MODEL folder's dimensions repeated N times."""
-    with plain_errors():
-        write_wide(model, copies, out, layers, pieces)
+    write_wide(model, copies, out, layers, pieces)
 
 
 @main.command()
@@ -215,8 +204,7 @@ def write(model: Path, copies: int, out: Path, layers: int | None, pieces: int |
 @click.pass_context
 def run(context: click.Context, model: Path, command: tuple[str, ...]) -> None:
     """Runs a command of `specmt` where there is the wide MODEL's table of positions, and with MODEL as its --model."""
-    with plain_errors():
-        add_positions_of(model)
+    add_positions(str(read_record(model).get("verifier", {}).get("positions")))
     name, *arguments = command
     known = cli.get_command(context, name)
     if known is not None and any("--model" in each.opts for each in known.params):
@@ -225,14 +213,8 @@ def run(context: click.Context, model: Path, command: tuple[str, ...]) -> None:
     run_specmt()
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Ends with one line where a model cannot be read or written."""
-    try:
-        yield
-    except SpecmtError as error:
-        raise SystemExit(f"widen.py: error: {error}") from error
-
-
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SpecmtError as error:  # a model cannot be read or written
+        raise SystemExit(f"widen.py: error: {error}") from error

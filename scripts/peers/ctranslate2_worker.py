@@ -1,36 +1,38 @@
-"""Translates with CTranslate2 in a process without PyTorch: one request a line of standard input, as JSON."""
+"""Translates with CTranslate2, in a process of its own."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
-import ctranslate2
-import sentencepiece
+_loaded: list[Any] = []
 
 
-def main() -> None:
-    path, pieces_path, compute_type, workers, threads = sys.argv[1:]
-    pieces = sentencepiece.SentencePieceProcessor(model_file=pieces_path)
+def load(path: str, pieces_path: str, compute_type: str, workers: int, threads: int) -> None:
+    """Loads a model and its pieces, by which this process translates from then on."""
+    import ctranslate2
+    from sentencepiece import SentencePieceProcessor
+
     translator = ctranslate2.Translator(
-        path, device="cpu", compute_type=compute_type, inter_threads=int(workers), intra_threads=int(threads)
+        path, device="cpu", compute_type=compute_type, inter_threads=workers, intra_threads=threads
     )
-    for line in sys.stdin:
-        request = json.loads(line)
-        started = time.perf_counter()
-        results = translator.translate_batch(
-            pieces.encode(request["lines"], out_type=str),
-            max_batch_size=request["batch_size"],
-            beam_size=request["beam_size"],
-            min_decoding_length=0,
-            max_decoding_length=request["limit"],
-        )
-        found = [result.hypotheses[0] for result in results]
-        texts = [pieces.decode_pieces(tokens) for tokens in found]
-        seconds = time.perf_counter() - started
-        print(json.dumps({"seconds": seconds, "texts": texts, "pieces": found}), flush=True)
+    _loaded[:] = translator, SentencePieceProcessor(model_file=pieces_path)
 
 
-if __name__ == "__main__":
-    main()
+def translate(
+    lines: Sequence[str], batch_size: int, beam_size: int, limit: int
+) -> tuple[float, list[str], list[list[str]]]:
+    """Returns the seconds, the texts and their pieces."""
+    translator, pieces = _loaded
+    started = time.perf_counter()
+    results = translator.translate_batch(
+        pieces.encode(lines, out_type=str),
+        max_batch_size=batch_size,
+        beam_size=beam_size,
+        min_decoding_length=0,
+        max_decoding_length=limit,
+    )
+    found = [result.hypotheses[0] for result in results]
+    texts = [pieces.decode_pieces(tokens) for tokens in found]
+    return time.perf_counter() - started, texts, found

@@ -48,14 +48,10 @@ def word(rng: random.Random) -> str:
 def identifier(rng: random.Random) -> str:
     """Returns a name as programs have them."""
     words = [word(rng) for _ in range(rng.randint(1, 3))]
-    style = rng.randrange(5)
-    if style == 0:
-        return "_".join(words)
-    if style == 1:
-        return words[0] + "".join(w.capitalize() for w in words[1:])
-    if style == 2:
-        return "".join(w.capitalize() for w in words)
-    return ("-".join(words), "_".join(words).upper())[style - 3]
+    first, *others = words
+    capitals = "".join(w.capitalize() for w in others)
+    snake = "_".join(words)
+    return rng.choice((snake, first + capitals, first.capitalize() + capitals, "-".join(words), snake.upper()))
 
 
 def domain(rng: random.Random) -> str:
@@ -69,11 +65,9 @@ def url(rng: random.Random) -> str:
     path = "".join(f"/{word(rng)}" for _ in range(rng.randint(0, 3)))
     path += rng.choice(("", "", "/", ".html", f"/{rng.randrange(10**6)}", f"?{word(rng)}={rng.randrange(100)}", "#top"))
     host = domain(rng)
-    return (
-        host + path
-        if host.startswith("www.") and rng.random() < 0.3
-        else f"{rng.choice(('https', 'http'))}://{host}{path}"
-    )
+    if host.startswith("www.") and rng.random() < 0.3:
+        return host + path
+    return f"{rng.choice(('https', 'http'))}://{host}{path}"
 
 
 def email(rng: random.Random) -> str:
