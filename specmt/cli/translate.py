@@ -279,7 +279,7 @@ def translate(
             if tasks:
                 run = documents_run(translator, options, tasks, documents, report_out, damaged=damaged, quiet=quiet)
             else:
-                assert source is not None  # check_job
+                assert source is not None  # job_place
                 run = text_run(translator, options, source, place, render, format_=format_, errors=errors, quiet=quiet)
             threads = loading["threads"] or max(1, (os.cpu_count() or 1) // processes)
             cluster = None if ray is None else Cluster(ray, model, loading)
