@@ -113,19 +113,15 @@ LONG: Final = NUMBERS["long integers"]
 MOMENTS: Final = {
     "dates": ("1‹d1›.05.199‹d1›", "0‹d1›.1‹d1›.200‹d1›", "3.10.19‹d2›", "201‹d1›-03-1‹d1›", "1‹d1›/07/20‹d2›"),
     "times": ("14:‹d1›0", "1‹d1›:15", "08:4‹d1›", "13:00–17:3‹d1›", "7:05:‹d2›"),
-}
+}  # fmt: skip
 """Kinds that a translation may write with other marks."""
 
 COPIED: Final = {
     "names": ("@‹w›", "@‹w›_‹w›", "#‹W›", "#‹W›wende", ":‹w›:", ":‹w›_‹w›:", "@‹w›.‹w›", "#‹w›‹d2›"),
     "codes": ("‹U›‹d2›", "‹d4›-A", "A‹d2›-B‹d3›", "AB‹d4›", "X‹d1›Y‹d1›Z", "‹d3›.‹d2›.AB‹d1›", "Q‹d1›/2024"),
     "opaque strings": (
-        "‹h8›-‹h4›-‹h4›-‹h4›-‹h12›",
-        "eyJhbGci‹h8›.eyJzdWIi‹h20›.‹h40›",
-        "data:image/png;base64,iVBOR‹h40›=",
-        "SHA256:‹h40›",
-        "a1:b2:‹h2›:‹h2›:‹h2›:‹h2›:‹h2›:‹h2›",
-        "QmFzZTY0‹h20›==",
+        "‹h8›-‹h4›-‹h4›-‹h4›-‹h12›", "eyJhbGci‹h8›.eyJzdWIi‹h20›.‹h40›", "data:image/png;base64,iVBOR‹h40›=",
+        "SHA256:‹h40›", "a1:b2:‹h2›:‹h2›:‹h2›:‹h2›:‹h2›:‹h2›", "QmFzZTY0‹h20›==",
         "https://‹w›.de/‹h64›‹h64›‹h64›?q=‹h64›",
     ),
     "scripts": (
@@ -134,8 +130,8 @@ COPIED: Final = {
     "placeholders": ("%s", "%d", "%i", "%5.1f", "%@", "%-10s"),
     "groups of four": ("4‹d3› ‹d4› ‹d4› ‹d4›", "‹d4›-‹d4›-‹d4›-‹d4›", "‹d4› ‹d4› ‹d4›", "‹d4› ‹d4› ‹d4› ‹d4› ‹d2›"),
     "phone numbers": (
-        *("(0‹d3›) ‹d6›", "0‹d3›/‹d6›", "0‹d3›-‹d7›", "0‹d2› ‹d3› ‹d2› ‹d2›", "(5‹d2›) ‹d3›-‹d4›"),
-        *("+49 ‹d3› ‹d7›", "0‹d3› ‹d6›", "0800/‹d3› ‹d4›"),
+        "(0‹d3›) ‹d6›", "0‹d3›/‹d6›", "0‹d3›-‹d7›", "0‹d2› ‹d3› ‹d2› ‹d2›", "(5‹d2›) ‹d3›-‹d4›", "+49 ‹d3› ‹d7›",
+        "0‹d3› ‹d6›", "0800/‹d3› ‹d4›",
     ),
     "versions": ("1.‹d1›.‹d1›", "v2.‹d1›", "10.15.‹d1›", "2024.‹d2›.‹d1›", "3.‹d1›.0-rc.2"),
     "colours": ("\x1b[1m", "\x1b[0m", "\x1b[31;1m", "\x1b[38;5;‹d2›m", "\x1b[2K"),

@@ -91,16 +91,9 @@ WORDS: Final = _WORDS.split()
 # ‹w›, ‹W› and ‹U› are a word in small letters, with a capital, in capitals; ‹d4› and ‹h4› digits and hexadecimal ones.
 LISTED: Final[dict[str, tuple[str, ...]]] = {
     "url": (
-        *(
-            "https://‹w›.‹w›-‹w›.com",
-            "http://‹w›.de/‹w›/‹w›.html",
-            "https://www.‹w›.org/‹w›/‹w›_(‹w›)",
-            "www.‹w›.net/~‹w›",
-        ),
-        *(
-            "https://‹w›.eu/‹w›?‹w›=‹d3›&x=%20#top", "ftp://‹w›.io/‹w›/", "https://‹w›:8080/?q=", "‹w›-‹w›.org/‹w›",
-            "‹w›.com",
-        ),
+        "https://‹w›.‹w›-‹w›.com", "http://‹w›.de/‹w›/‹w›.html", "https://www.‹w›.org/‹w›/‹w›_(‹w›)",
+        "www.‹w›.net/~‹w›", "https://‹w›.eu/‹w›?‹w›=‹d3›&x=%20#top", "ftp://‹w›.io/‹w›/", "https://‹w›:8080/?q=",
+        "‹w›-‹w›.org/‹w›", "‹w›.com",
     ),
     "e-mail": ("‹w›@‹w›.de", "‹w›.‹w›+‹d2›@‹w›-‹w›.co.uk", "no-reply@‹w›.‹w›.com", "mailto:‹w›@‹w›.org"),
     "printf": (
@@ -109,15 +102,12 @@ LISTED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "python": ("{}", "{0}", "{‹w›}", "{:.2f}", "{‹w›.‹w›!r}", "{‹w›:>10}", "%(‹w›)d", "{‹w›[0]}", "{n:,}"),
     "template": (
-        *("{{ ‹w› }}", "{{‹w›}}", "{{#‹w›}}", "{{{‹w›}}}", "${{ ‹w›.x }}", "{% if ‹w› %}", "#{‹w›}", "<%= ‹w› %>"),
-        *("%{‹w›}", "{{ ‹w›|upper }}"),
+        "{{ ‹w› }}", "{{‹w›}}", "{{#‹w›}}", "{{{‹w›}}}", "${{ ‹w›.x }}", "{% if ‹w› %}", "#{‹w›}", "<%= ‹w› %>",
+        "%{‹w›}", "{{ ‹w›|upper }}",
     ),
     "icu": (
-        "{‹w›, plural, one {# file} other {# files}}",
-        "{‹w›, plural, =0 {keine} one {eine {x}} other {# {x}}}",
-        "{‹w›, select, male {he} female {she} other {they}}",
-        "{‹w›, number, percent}",
-        "{‹w›, date, short}",
+        "{‹w›, plural, one {# file} other {# files}}", "{‹w›, plural, =0 {keine} one {eine {x}} other {# {x}}}",
+        "{‹w›, select, male {he} female {she} other {they}}", "{‹w›, number, percent}", "{‹w›, date, short}",
     ),
     "variable": ("$‹U›", "${‹U›}", "%‹U›%", "‹U›_‹U›", "‹w›_‹w›", "$‹U›_‹d1›", "$‹w›"),
     "code": (
@@ -125,18 +115,16 @@ LISTED: Final[dict[str, tuple[str, ...]]] = {
         "<code>‹w›</code>",
     ),
     "hash": (
-        *("0x‹h8›", "0x‹h3›", "#‹h6›", "#‹d4›", "‹h7›", "‹h40›", "‹h64›", "‹h8›-‹h4›-‹h4›-‹h4›-‹h12›"),
-        "sha256:‹h64›",
+        "0x‹h8›", "0x‹h3›", "#‹h6›", "#‹d4›", "‹h7›", "‹h40›", "‹h64›", "‹h8›-‹h4›-‹h4›-‹h4›-‹h12›", "sha256:‹h64›",
     ),
     "iban": (
-        "DE‹d20›",
-        "DE‹d2› ‹d4› ‹d4› ‹d4› ‹d4› ‹d2›",
-        "GB‹d2› NWBK ‹d4› ‹d4› ‹d4› ‹d2›",
+        "DE‹d20›", "DE‹d2› ‹d4› ‹d4› ‹d4› ‹d4› ‹d2›", "GB‹d2› NWBK ‹d4› ‹d4› ‹d4› ‹d2›",
         "FR‹d2› ‹d4› ‹d4› ‹d3›M ‹d3›R",
     ),
     "windows": (
-        *("C:\\‹W›\\‹w›.exe", "D:\\‹w›", "C:\\Program Files\\‹W›\\‹w›.v2.log", "%APPDATA%\\‹W›\\‹w›.txt", "C:/‹w›/‹w›"),
-        *("\\\\‹w›\\‹w›\\‹w›.txt", "\\\\‹w›.local\\‹w›$", "\\\\‹w›\\Program Files\\‹w›", "C:\\Users\\‹W› ‹W›\\‹w›.txt"),
+        "C:\\‹W›\\‹w›.exe", "D:\\‹w›", "C:\\Program Files\\‹W›\\‹w›.v2.log", "%APPDATA%\\‹W›\\‹w›.txt",
+        "C:/‹w›/‹w›", "\\\\‹w›\\‹w›\\‹w›.txt", "\\\\‹w›.local\\‹w›$", "\\\\‹w›\\Program Files\\‹w›",
+        "C:\\Users\\‹W› ‹W›\\‹w›.txt",
     ),
     "path": (
         "/‹w›/‹w›/‹w›.conf", "~/‹w›/.‹w›rc", "./‹w›.sh", "../‹w›/‹w›.tar.gz", "‹w›/‹w›.py", "$HOME/‹w›/‹w›.md",
@@ -164,18 +152,12 @@ LISTED: Final[dict[str, tuple[str, ...]]] = {
     "html": (
         '<a href="https://‹w›.org/‹w›?x=‹d2›">{}</a>',
         '<a class="x" href="/‹w›?a=1&amp;b=2" title="Das ist > das">{}</a>',
-        "<span style='color: #ff8800'>{}</span>",
-        '<img src="‹w›.png" alt="Bild"/> {}',
-        '<a href="mailto:‹w›@‹w›.de"><b>{}</b></a>',
-        '<x id="‹d1›"/>{}',
-        '<g id="‹d1›">{}</g>',
+        "<span style='color: #ff8800'>{}</span>", '<img src="‹w›.png" alt="Bild"/> {}',
+        '<a href="mailto:‹w›@‹w›.de"><b>{}</b></a>', '<x id="‹d1›"/>{}', '<g id="‹d1›">{}</g>',
     ),
     "markdown": (
-        *(
-            "[{}](https://‹w›.com/‹w›)", "[{}](/‹w›/‹w›)", "![{}](#‹w›)", "[**{}**](‹w›.md)",
-            '[{}](https://‹w›.de "Titel")',
-        ),
-        *("**{}**", "[{}](https://‹w›.org/‹w›_(‹w›))"),
+        "[{}](https://‹w›.com/‹w›)", "[{}](/‹w›/‹w›)", "![{}](#‹w›)", "[**{}**](‹w›.md)",
+        '[{}](https://‹w›.de "Titel")', "**{}**", "[{}](https://‹w›.org/‹w›_(‹w›))",
     ),
 }  # fmt: skip
 """What comes out as it went in, by kind; at {} with a text inside."""
