@@ -59,8 +59,7 @@ def _costs(bench: Bench) -> Table:
     rows = []
     for name, table in bench.costs.items():
         kind, _, way = name.partition(", ")
-        shown = (f"{table[size]:.2f}" if way else _milliseconds(table[size]) for size in table)
-        cells = dict(zip(table, shown, strict=True))
+        cells = {size: f"{each:.2f}" if way else _milliseconds(each) for size, each in table.items()}
         rows.append((f"{way} ({kind})" if way else kind, *(cells.get(size, "") for size in sizes)))
     notes = (
         "Calls of the verifier, ms, by tokens; below, how many times as long as expected ways to draft take, by "
