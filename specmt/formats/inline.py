@@ -113,8 +113,7 @@ class Inline:
         """
         items, self._items = self._items, []
         for item in items:
-            found = [*find(self.source, item.span)] if item.kind == "text" else []
-            self._items += apart(item.span, found) if found else [item]
+            self._items += apart(item.span, find(self.source, item.span)) if item.kind == "text" else [item]
 
     def whole(self, names: re.Pattern[str]) -> None:
         """Makes pairs, by their names, opaque with all that is in them."""
