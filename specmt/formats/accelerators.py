@@ -53,7 +53,11 @@ def hide(segments: Sequence[Segment], marks: str = "&_~") -> list[Segment]:
 
     :param marks: of accelerators; what has others is no label
     """
-    menu = {number: letter for number, segment in enumerate(segments) if (letter := _letter(segment.target))}
+    menu = {
+        number: segment.target[place + 1].lower()
+        for number, segment in enumerate(segments)
+        if (place := find(segment.target)) is not None
+    }
     return [_hide(segment, number, menu, marks) for number, segment in enumerate(segments)]
 
 
@@ -132,11 +136,6 @@ def _blank(text: str) -> str:
         if match.lastgroup or start in ends:
             said[start:place] = " " * (place - start)
     return "".join(said)
-
-
-def _letter(text: str) -> str:
-    place = find(text)
-    return "" if place is None else text[place + 1].lower()
 
 
 def _put(text: str, mark: str, letter: str, sisters: set[str]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -101,7 +102,4 @@ def _meaning(match: re.Match[str]) -> str:
 
 
 def _code(char: str) -> str:
-    if char.isascii():
-        return char
-    units = char.encode("utf-16-be")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    return char if char.isascii() else json.dumps(char)[1:-1]

@@ -87,12 +87,9 @@ def _texts(
     """Yields the texts of a dictionary, and where they are."""
     is_plural = "other" in found.values and not _RULE.isdisjoint(found.values)
     for key, value in found.values.items():
-        if key in _RULE or (is_plural and key in CATEGORIES and key not in ("zero", *forms)):
-            reason = "no text" if key in _RULE else "form that the target lacks"
-            parts.append(Part(value.start, value.end, reason))
-            continue
-        if is_code(plain_text(text, value.inner)):
-            parts.append(Part(value.start, value.end, "no text"))
+        is_gone = is_plural and key in CATEGORIES and key not in ("zero", *forms)
+        if key in _RULE or is_gone or is_code(plain_text(text, value.inner)):
+            parts.append(Part(value.start, value.end, "form that the target lacks" if is_gone else "no text"))
             continue
         inline = collect(Inline(text, xml_unescape), value.inner, pairs=frozenset())
         for segment in in_place(inline, lines, xml_escape, context=f"{name} {key}".strip(), entities=True):

@@ -149,10 +149,6 @@ def _placed(tree: Any, *place: str) -> Iterator[tuple[tuple[str, ...], dict[str,
                 yield from _placed(value, *place, key)
 
 
-def _units(tree: Any) -> Iterator[dict[str, Any]]:
-    return (unit for _, unit in _placed(tree))
-
-
 def _is_text(unit: dict[str, Any]) -> bool:
     return any(map(str.isalpha, _PLACEHOLDER.sub("", unit["value"]))) and not is_code(unit["value"])
 
@@ -168,10 +164,11 @@ def _plurals(tree: Any) -> Iterator[dict[str, Any]]:
 def _edit(text: str, found: _Entry, written: Mapping[int, Tagged], target: str, state: str) -> Edit:
     """Returns what writes a localization, as Xcode does."""
     tree = deepcopy(found.wanted)
-    for unit, number, spell in zip(filter(_is_text, _units(tree)), found.numbers, found.spellings, strict=True):
+    units = [unit for _, unit in _placed(tree)]
+    for unit, number, spell in zip(filter(_is_text, units), found.numbers, found.spellings, strict=True):
         if number in written:
             unit["value"] = unit["value"].replace(unit["value"].strip(), spell(written[number].text), 1)
-    for unit in _units(tree):
+    for unit in units:
         unit["state"] = state
     for plural in _plurals(tree):
         for form in plural_forms(target):

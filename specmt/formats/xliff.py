@@ -168,11 +168,11 @@ class _Reader:
             reason = f"left as it is: it is {' to '.join(self._now)}"
             yield Segment(said, self._lines(unit.source.start), lambda *_: (), "skipped", reason=reason)
             return
-        found = [
-            segment
-            for part in unit.parts or [unit.text]
-            for segment in in_place(self._inline(part), self._lines, xml_escape, forms=self._forms, entities=True)
-        ]
+        found: list[Segment] = []
+        for part in unit.parts or [unit.text]:
+            inline = collect(Inline(self._text, xml_unescape), part.inner, pairs=_PAIRS, halves=_HALVES)
+            inline.whole(_ICONS)
+            found += in_place(inline, self._lines, xml_escape, forms=self._forms, entities=True)
         if unit.parts:
             self.parts.append(Part(unit.source.start, unit.source.end, "cut into segments beside it"))
         elif unit.text is not unit.source:
@@ -298,9 +298,3 @@ class _Reader:
         else:
             place = token.start + 1 + len(token.name)
             yield Edit(place, place, [f" {name}={quoted(value)}"])
-
-    def _inline(self, element: Element) -> Inline:
-        """Returns a paragraph of what is in an element."""
-        inline = collect(Inline(self._text, xml_unescape), element.inner, pairs=_PAIRS, halves=_HALVES)
-        inline.whole(_ICONS)
-        return inline

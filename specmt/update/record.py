@@ -194,14 +194,10 @@ def _entry(line: str, number: int) -> Entry:
 
 def _resolved(ours: str, theirs: str, present: Collection[str]) -> str:
     """Returns the lines of both sides of a conflict that fit the target, or are the same on both."""
-    sides = ours.splitlines(), theirs.splitlines()
-    if any(_HEADER.fullmatch(line) for side in sides for line in side):
-        header = next(line for side in sides for line in side if _HEADER.fullmatch(line))
-        sides = tuple([line for line in side if not _HEADER.fullmatch(line)] for side in sides)  # type: ignore[assignment]
-    else:
-        header = ""
-    kept = [line for line in sides[0] if line in sides[1] or _fits(line, present)]
-    kept += [line for line in sides[1] if line not in sides[0] and _fits(line, present)]
+    header = next(filter(_HEADER.fullmatch, [*ours.splitlines(), *theirs.splitlines()]), "")
+    one, other = ([line for line in side.splitlines() if not _HEADER.fullmatch(line)] for side in (ours, theirs))
+    kept = [line for line in one if line in other or _fits(line, present)]
+    kept += [line for line in other if line not in one and _fits(line, present)]
     return "".join(f"{line}\n" for line in [header, *kept] if line)
 
 
