@@ -99,15 +99,18 @@ class JsonValue(NamedTuple):
     span: Span
 
 
-def json_values(text: str) -> Iterator[JsonValue]:
-    """Yields what is in JSON that is known to be well-formed."""
+def json_values(text: str, most: int | None = None) -> Iterator[JsonValue]:
+    """Yields what is in JSON that is known to be well-formed.
+
+    :param most: how many keys of a path are told
+    """
     path: list[str | int] = []
     key: Span | None = None
     for match in _TOKEN.finditer(text):
         token, span = match[0], match.span()
         if token in "}]":
             path.pop()
-            yield JsonValue("end", tuple(map(str, path)), (0, 0), span)
+            yield JsonValue("end", tuple(map(str, path[:most])), (0, 0), span)
         elif token == ",":
             key, number = None, path[-1]
             path[-1] = "" if isinstance(number, str) else number + 1
@@ -115,7 +118,7 @@ def json_values(text: str) -> Iterator[JsonValue]:
             path[-1], key = json.loads(token), span
         elif token != ":":
             kind: Literal["map", "list", "value"] = "map" if token == "{" else "list" if token == "[" else "value"
-            yield JsonValue(kind, tuple(map(str, path)), key or (0, 0), span)
+            yield JsonValue(kind, tuple(map(str, path[:most])), key or (0, 0), span)
             if kind != "value":
                 path.append("" if kind == "map" else 0)
                 key = None
@@ -125,7 +128,7 @@ def _json(text: str, tree: _Tree, most: int = _DEEPEST) -> None:
     """
     :param most: how deep the containers are that are values
     """
-    for kind, path, key, (start, end) in json_values(text):
+    for kind, path, key, (start, end) in json_values(text, most + 1):
         if kind == "end":
             tree.close(start, end, is_whole=len(path) >= most)
         else:
