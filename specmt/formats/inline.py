@@ -443,9 +443,9 @@ def in_place(
         parts += inline.branches() if forms else ()
     except ValueError as error:
         reason = f"{KEPT}: {error}"
-    parts = parts or [(None, each) for each in inline.cuts()]
+    parts = parts or [(None, each) for each in inline.cuts()]  # none where all of it are breaks
     whole = (inline.plain() if len(parts) > 1 else "", "")
-    if parts[0][1] is not inline:
+    if all(part is not inline for _, part in parts):
         inline.clear()
     for branch, part in parts:
         found = part.take() if branch is None or branch.is_text(inline.source, forms) else None

@@ -65,7 +65,8 @@ class Loaded(Shouting):
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loaded:
     made = Loaded()
-    monkeypatch.setattr("specmt.translator.Translator.from_pretrained", made.load)
+    monkeypatch.setattr("specmt.models.hub.load_model", made.load)
+    monkeypatch.setattr("specmt.translator.Translator", lambda model, **_: model)
     languages = SimpleNamespace(source="de", target="en")
     monkeypatch.setattr("specmt.models.folder.find", lambda *_, **__: languages)
     monkeypatch.chdir(tmp_path)
