@@ -252,7 +252,7 @@ def test_paragraphs_and_breaks_end_texts(before: str, between: str, after: str) 
     unit = _UNIT.format(f"{before}One file{between}is here.{after}", "")
     assert texts_of(read("xliff", unit.encode())) == ["One file", "is here."]
     assert f"{before}ONE FILE{between}IS HERE.{after}</target>" in shout("xliff", unit)
-    assert texts_of(read("xliff", _UNIT.format(between, "").encode())) == [], "a break alone"
+    assert texts_of(read("xliff", _UNIT.format(before + between + after, "").encode())) == [], "no words"
 
 
 @pytest.mark.parametrize(
