@@ -12,6 +12,7 @@ thinks likeliest, and that were verified ahead, a call makes two steps. What is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, final
@@ -19,13 +20,13 @@ from typing import NamedTuple, final
 import numpy as np
 from typing_extensions import override
 
-from specmt.decoding.drafters.base import NO_DRAFT, Drafter
-from specmt.decoding.policy import FixedPolicy, Policy
+from specmt.decoding.drafters.base import Drafter
+from specmt.decoding.policy import Policy
 from specmt.decoding.request import Request
 from specmt.decoding.rows import Finished, Rows
 from specmt.engine.cache import State
 from specmt.engine.fused import Beams, Drafting, FusedBeam, Ran
-from specmt.engine.protocols import EncoderOutput, Verifier
+from specmt.engine.protocols import Logits, Verifier
 from specmt.engine.window import Window
 from specmt.options import AlignmentHeads, DecodingOptions
 from specmt.types import EOS, Found, Hypothesis, Stats, Tally
@@ -111,118 +112,80 @@ class BeamSearch(Rows[_Row]):
     def __init__(
         self,
         verifier: Verifier,
+        drafters: Sequence[Drafter],
+        policy: Policy,
         options: DecodingOptions,
         *,
         capacity: int,
         max_source_tokens: int,
-        fused: FusedBeam | None = None,
-        heads: AlignmentHeads | None = None,
-        drafter: Drafter | None = None,
-        policy: Policy | None = None,
-        tally: dict[str, Tally] | None = None,
+        tally: dict[str, Tally],
+        fused: FusedBeam | None,
+        heads: AlignmentHeads,
     ) -> None:
         """
-        :param fused: the verifier, if it can run steps by itself
-        :param drafter: who goes ahead in a fused search, if anyone
+        :param drafters: who goes ahead in a fused search, if anyone
         :param policy: when it does, and how many continuations are verified ahead
-        :param tally: counts what comes of it
+        :param fused: the verifier, if it can run steps by itself
         """
-        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens, heads=heads)
+        super().__init__(
+            verifier, drafters, policy, capacity=capacity, max_source_tokens=max_source_tokens, tally=tally, heads=heads
+        )
         self.options = options
         self.fused = fused
-        self.drafter = drafter
-        self.policy = policy or FixedPolicy(NO_DRAFT)
-        self.tally = {} if tally is None else tally
         self.each = options.beam_size if fused is None else 1
         self.beams = self._room_for(0)
 
     @override
     def step(self) -> list[Finished]:
-        self._admit()
-        if not self.rows or self.state is None:
+        state = self.admit()
+        if state is None:
             return []
-        count = len(self.rows)
-        beams = self.beams.part(slice(count))
+        beams = self.beams.part(slice(len(self.rows)))
         if self.fused is None:
-            self._advance(self.state, beams)
+            self._advance(state, beams)
         else:
-            self._search(self.fused, self.state, beams)
+            self._search(self.fused, state, beams)
         return self.finish(np.flatnonzero(beams.counts == 0).tolist())
 
-    def _admit(self) -> None:
-        """Encodes waiting sentences into free rows."""
-        new = self.admissible()
-        if not new:
-            return
-        encoded = self.verifier.encode([request.source for request in new])
-        first, count = len(self.rows), len(self.rows) + len(new)
-        state = self._make_room(count)
-        before = self._open(state, first, encoded)
-        if self.drafter is not None:
-            self.drafter.start(state, np.arange(first, count), encoded, new)
-        self.queue.take(len(new))
-        beams, opening = self.beams, len(self.opening)
-        for row, request in enumerate(new, first):
+    @override
+    def open(self, state: State, first: int, requests: Sequence[Request], logits: Logits | None) -> list[_Row]:
+        if state.rows // self.each > len(self.beams.counts):
+            wider = self._room_for(state.rows // self.each)
+            wider.put(slice(len(self.beams.counts)), self.beams)
+            self.beams = wider
+        beams, opening, before = self.beams, len(self.opening), [0.0] * len(requests)
+        if logits is not None:
+            asked = np.array(self.opening[1:]), np.arange(opening - 1)
+            log_probs = logits.log_probs(*(np.tile(each, (len(requests), 1)) for each in asked))
+            before = log_probs.cumsum(1)[:, -1].tolist()
+        for row, request in enumerate(requests, first):
+            for each in range(1, self.each):
+                state.move(row * self.each, row * self.each + each, opening - 1)
             beams.tokens[row, 0, :opening] = self.opening
             beams.slots[row, 0, :opening] = np.arange(opening)
             beams.counts[row], beams.lengths[row], beams.extents[row] = 1, opening, opening - 1
             beams.limits[row] = opening + self.limit(request)
             beams.scores[row, 0] = before[row - first]
-            for each in (beams.found, beams.calls, beams.drafted, beams.accepted, beams.reads):
-                each[row] = 0
-            self.rows.append(_Row(request, before[row - first]))
+            for counts in (beams.found, beams.calls, beams.drafted, beams.accepted, beams.reads):
+                counts[row] = 0
+        return [_Row(*each) for each in zip(requests, before, strict=True)]
 
     def _room_for(self, rows: int) -> Beams:
         return Beams.empty(rows, self.options.beam_size, self.verifier.sizes.max_length + 1)
 
-    def _make_room(self, rows: int) -> State:
-        """Makes sure that there are caches and hypotheses for so many sentences; returns the caches."""
-        if self.state is None:
-            self.state = self.verifier.new_state(rows * self.each)
-        self.state.grow(rows * self.each, self.capacity * self.each)
-        if rows > len(self.beams.counts):
-            beams = self._room_for(self.state.rows // self.each)
-            beams.put(slice(len(self.beams.counts)), self.beams)
-            self.beams = beams
-        return self.state
-
-    def _open(self, state: State, first: int, encoded: EncoderOutput) -> list[float]:
-        """Gives rows from `first` on new sentences, and lets the verifier read what every target begins with.
-
-        :returns: (B') the log-probabilities of that
-        """
-        read, count = len(self.opening) - 1, len(encoded.lengths)
-        rows = (first + np.arange(count)) * self.each
-        before = [0.0] * count
-        self.verifier.start(state, rows, encoded)
-        if read:
-            opening = np.tile(np.array(self.opening), (count, 1))
-            logits = self.verifier.score(Window(opening[:, :read], np.zeros_like(rows), rows=rows), state)
-            log_probs = logits.log_probs(opening[:, 1:], np.tile(np.arange(read), (count, 1)))
-            before = log_probs.cumsum(1)[:, -1].tolist()
-        for row in rows.tolist():
-            for other in range(row + 1, row + self.each):
-                state.move(row, other, read)
-        return before
-
     def _search(self, fused: FusedBeam, state: State, beams: Beams) -> None:
         """Lets the verifier make steps by itself."""
-        count = len(beams.counts)
-        plan = self.policy.choose(count, False, self.waiting())
-        drafter = self.drafter if plan.arm.drafts else None
-        if drafter is not None:
-            drafter.load(count)
+        plan, drafter = self.choose()
         started, before = perf_counter(), [each.copy() for each in (beams.calls, beams.drafted, beams.accepted)]
-        drafting = None if drafter is None else drafter.fused(count, plan)
+        drafting = None if drafter is None else drafter.fused(len(beams.counts), plan)
         fused.search(state, beams, drafting or Drafting(0), iterations=plan.iterations, enough=self.enough())
         seconds, now = perf_counter() - started, (beams.calls, beams.drafted, beams.accepted)
         calls, drafted, accepted = (new - old for new, old in zip(now, before, strict=True))
-        name = plan.arm.name([] if drafter is None else [drafter])
-        self.tally.setdefault(name, Tally()).count(int((calls + accepted).sum()), seconds, plan.worth)
         number = np.arange(calls.max())[:, None]
-        if len(number):  # which calls of a sentence made two steps is all the same
-            parts = drafted // np.maximum(calls, 1), (number < accepted).astype(np.int64)
-            self.policy.observe(plan, Ran(*(np.where(number < calls, each, -1) for each in parts)), seconds)
+        # Which calls of a sentence made two steps is all the same.
+        parts = drafted // np.maximum(calls, 1), (number < accepted).astype(np.int64)
+        ran = Ran(*(np.where(number < calls, each, -1) for each in parts))
+        self.observe(plan, ran, int((calls + accepted).sum()), seconds)
 
     def _advance(self, state: State, beams: Beams) -> None:
         """Makes one step."""
@@ -269,15 +232,9 @@ class BeamSearch(Rows[_Row]):
         return Hypothesis(found[0].tokens, found[0].score, stats, alternatives=tuple(found[1:]))
 
     @override
-    def remove(self, number: int) -> None:
-        last = len(self.rows) - 1
-        if number != last and self.state is not None:
-            beams = self.beams
-            length = int(beams.lengths[last] if self.fused is None else beams.extents[last])
-            for each in range(self.each):
-                self.state.move(last * self.each + each, number * self.each + each, length)
-            beams.put(slice(number, number + 1), beams.part(slice(last, last + 1)))
-            if self.drafter is not None:
-                self.drafter.move(last, number)
-            self.rows[number] = self.rows[last]
-        self.rows.pop()
+    def move(self, state: State, source: int, target: int) -> None:
+        beams = self.beams
+        length = int(beams.lengths[source] if self.fused is None else beams.extents[source])
+        for each in range(self.each):
+            state.move(source * self.each + each, target * self.each + each, length)
+        beams.put(slice(target, target + 1), beams.part(slice(source, source + 1)))

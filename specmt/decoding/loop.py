@@ -17,13 +17,13 @@ from specmt.decoding.drafters.base import Drafter, Plan
 from specmt.decoding.noise import Spot
 from specmt.decoding.policy import Policy
 from specmt.decoding.request import Recorder, Request
-from specmt.decoding.rows import Finished, Rows, listed
+from specmt.decoding.rows import Finished, Rows
 from specmt.decoding.trace import Candidate, Iteration
 from specmt.decoding.tree import Tree, chains
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
 from specmt.engine.fused import Drafting, FusedLoop, Ran, Sentences
-from specmt.engine.protocols import EncoderOutput, Logits, Verifier
+from specmt.engine.protocols import Logits, Verifier
 from specmt.engine.window import Window, branches
 from specmt.options import AlignmentHeads
 from specmt.text.shortlist import Shortlist
@@ -67,17 +67,14 @@ class Loop(Rows[_Row]):
     ) -> None:
         """
         :param scores: whether to sum up log-probabilities
-        :param tally: counts what comes of each way to draft
         :param recorder: notes every verifier call
         :param fused: the verifier, if it can run iterations by itself and nobody wants to watch
-        :param shortlist: which tokens may be said of a sentence; by default all
         """
-        super().__init__(verifier, capacity=capacity, max_source_tokens=max_source_tokens, heads=heads)
-        self.drafters = drafters
-        self.policy = policy
+        super().__init__(
+            verifier, drafters, policy, capacity=capacity, max_source_tokens=max_source_tokens, tally=tally, heads=heads
+        )
         self.acceptor = acceptor
         self.scores = scores
-        self.tally = {} if tally is None else tally
         self.recorder = recorder
         self.fused = fused
         self.shortlist = shortlist
@@ -91,74 +88,43 @@ class Loop(Rows[_Row]):
 
     @override
     def step(self) -> list[Finished]:
-        self._admit()
-        if not self.rows or self.state is None:
+        state = self.admit()
+        if state is None:
             return []
         count = len(self.rows)
-        promising = any(drafter.is_promising(count) for drafter in self.drafters)
-        plan = self.policy.choose(count, promising, self.waiting())
-        drafter = self.drafters[plan.arm.drafter] if plan.arm.drafts else None
-        if drafter is not None:
-            drafter.load(count)
+        plan, drafter = self.choose()
         started, sentences = perf_counter(), self._sentences(count)
         before = sentences.lengths.copy()
         drafting = Drafting(plan.arm.ahead) if drafter is None else drafter.fused(count, plan)
         rule = self.acceptor.rule
         if self.fused is None or rule is None or drafting is None:
-            ran = self._iterate(self.state, drafter, plan)
+            ran = self._iterate(state, drafter, plan)
         else:
             ran = self.fused.run(
-                self.state, sentences, drafting, iterations=plan.iterations, enough=self.enough(), rule=rule
+                state, sentences, drafting, iterations=plan.iterations, enough=self.enough(), rule=rule
             )
         self._count(ran)
-        if len(ran.accepted):
-            tokens, seconds = int((sentences.lengths - before).sum()), perf_counter() - started
-            self.tally.setdefault(plan.arm.name(self.drafters), Tally()).count(tokens, seconds, plan.worth)
-            self.policy.observe(plan, ran, seconds)
-        return self.finish(self._complete(self.state, self._ended(count)))
+        self.observe(plan, ran, int((sentences.lengths - before).sum()), perf_counter() - started)
+        return self.finish(self._complete(state, self._ended(count)))
 
-    def _admit(self) -> None:
-        """Encodes waiting sentences into free rows."""
-        new = self.admissible()
-        if not new:
-            return
-        encoded = listed(self.verifier.encode([request.source for request in new]), new, self.shortlist)
-        first, count = len(self.rows), len(self.rows) + len(new)
-        state, rows = self._make_room(count), np.arange(first, count)
-        self._open(state, rows, encoded)
-        for drafter in self.drafters:
-            drafter.start(state, rows, encoded, new)
-        self.tokens[first:count, : len(self.opening)] = self.opening
-        self.lengths[first:count] = len(self.opening)
-        self.limits[first:count] = [len(self.opening) + self.limit(request) for request in new]
-        self.drafted[first:count] = self.calls[first:count] = 0
-        self.queue.take(len(new))  # last: whatever failed, no request is lost
-        for request in new:
-            self.rows.append(_Row(request, stats=Stats(sentences=1, source_tokens=len(request.source) + 1)))
-
-    def _make_room(self, rows: int) -> State:
-        """Makes sure that there are caches and tokens for so many rows; returns the caches."""
-        if self.state is None:
-            self.state = self.verifier.new_state(rows)
-        self.state.grow(rows, self.capacity)
-        missing = self.state.rows - len(self.tokens)
+    @override
+    def open(self, state: State, first: int, requests: Sequence[Request], logits: Logits | None) -> list[_Row]:
+        missing = state.rows - len(self.tokens)
         if missing > 0:
             self.lengths, self.limits = np.pad(self.lengths, (0, missing)), np.pad(self.limits, (0, missing))
             self.drafted, self.calls = np.pad(self.drafted, (0, missing)), np.pad(self.calls, ((0, missing), (0, 0)))
             self._widen(missing, 0)
-        return self.state
+        rows = slice(first, first + len(requests))
+        self.tokens[rows, : len(self.opening)] = self.opening
+        self.lengths[rows] = len(self.opening)
+        self.limits[rows] = [len(self.opening) + self.limit(request) for request in requests]
+        self.drafted[rows] = self.calls[rows] = 0
+        return [_Row(each, stats=Stats(sentences=1, source_tokens=len(each.source) + 1)) for each in requests]
 
     def _widen(self, rows: int, tokens: int) -> None:
         """Makes room for more rows, and for more tokens in each."""
         self.tokens = np.pad(self.tokens, ((0, rows), (0, tokens)))
         self.log_probs = np.pad(self.log_probs, ((0, rows), (0, tokens)))
-
-    def _open(self, state: State, rows: Ids, encoded: EncoderOutput) -> None:
-        """Gives rows (B') new sentences, and lets the verifier read what every target begins with, but for the last."""
-        self.verifier.start(state, rows, encoded)
-        if len(self.opening) > 1:
-            window = np.tile(np.array(self.opening[:-1]), (len(rows), 1))
-            self.verifier.score(Window(window, np.zeros_like(rows), rows=rows), state)
 
     def _sentences(self, count: int) -> Sentences:
         """Returns views of the first rows, for whoever runs them."""
@@ -299,13 +265,7 @@ class Loop(Rows[_Row]):
         return Hypothesis(ids, math.fsum(log_probs), row.stats, log_probs=log_probs, given=row.given)
 
     @override
-    def remove(self, number: int) -> None:
-        last = len(self.rows) - 1
-        if number != last and self.state is not None:
-            self.state.move(last, number, int(self.lengths[last]) - 1)
-            for drafter in self.drafters:
-                drafter.move(last, number)
-            for each in (self.tokens, self.log_probs, self.lengths, self.limits, self.drafted, self.calls):
-                each[number] = each[last]
-            self.rows[number] = self.rows[last]
-        self.rows.pop()
+    def move(self, state: State, source: int, target: int) -> None:
+        state.move(source, target, int(self.lengths[source]) - 1)
+        for each in (self.tokens, self.log_probs, self.lengths, self.limits, self.drafted, self.calls):
+            each[target] = each[source]

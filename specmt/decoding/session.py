@@ -22,7 +22,7 @@ from specmt.decoding.translation_memory import TranslationMemory
 from specmt.engine.fused import EXACT, FusedBeam, FusedLoop, Rule
 from specmt.errors import UsageError, is_out_of_memory
 from specmt.files import cache_folder, keep, recall
-from specmt.options import AlignmentHeads, DecodingOptions
+from specmt.options import DecodingOptions
 from specmt.types import Hypothesis, Tally
 
 if TYPE_CHECKING:
@@ -147,40 +147,39 @@ class Session:
         for kind in idle[: max(0, len(idle) - LEAST_IDLE_LANES + 1)]:
             del self._lanes[kind]
 
-    def _make_search(
-        self, capacity: int, most: int, options: DecodingOptions, heads: AlignmentHeads | None
-    ) -> BeamSearch:
+    def _make_search(self, capacity: int, most: int, options: DecodingOptions) -> BeamSearch:
         """Returns a lane for beam search.
 
         :param most: the most padded source ids side by side
         """
         from specmt.decoding.beam import BeamSearch  # late: most runs need none
 
-        model, drafter, policy = self._model, None, None
+        model = self._model
+        policy: Policy = FixedPolicy(NO_DRAFT)
+        drafters: list[Drafter] = []
         fused = model.verifier if isinstance(model.verifier, FusedBeam) else None
         if fused is not None and looks_ahead(options, model):
-            drafter = make_drafter("autoregressive", model, capacity, options)
-            policy = make_beam_policy(model, drafter, options.beam_size)
+            drafters = [make_drafter("autoregressive", model, capacity, options)]
+            policy = make_beam_policy(model, drafters[0], options.beam_size)
         return BeamSearch(
             model.verifier,
+            drafters,
+            policy,
             options,
             capacity=capacity,
             max_source_tokens=most,
-            fused=fused,
-            heads=heads,
-            drafter=drafter,
-            policy=policy,
             tally=self.tally,
+            fused=fused,
+            heads=model.alignment_heads,
         )
 
     def _make_lane(self, like: Request) -> _Lane:
         """Returns a lane for requests like one."""
         model, options = self._model, like.options
         capacity = min(options.batch_size, self._capacity or options.batch_size)
-        heads = model.alignment_heads
         most = max(1, options.batch_tokens * capacity // options.batch_size)
         if options.strategy == "beam":
-            return self._make_search(capacity, most, options, heads)
+            return self._make_search(capacity, most, options)
         choice = choose(options, model)
         memory = like.memory if like.memory is not None or not choice.looks_up else TranslationMemory()
         drafters = [make_drafter(name, model, capacity, options, memory) for name in choice.names]
@@ -198,7 +197,7 @@ class Session:
             recorder=like.recorder,
             fused=verifier if isinstance(verifier, FusedLoop) and not watched else None,
             shortlist=model.shortlist if options.shortlist else None,
-            heads=heads,
+            heads=model.alignment_heads,
         )
 
 

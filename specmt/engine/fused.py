@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from specmt.engine.arrays import Floats, Ids
 from specmt.engine.cache import State
@@ -183,23 +184,14 @@ class Beams(NamedTuple):
         :param width: K
         :param length: T
         """
-        shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
-        dimensions = {
-            "tokens": 3,
-            "slots": 3,
-            "found_tokens": 3,
-            "scores": 2,
-            "reads": 2,
-            "found_scores": 2,
-            "found_lengths": 2,
-        }
-        scores = ("scores", "found_scores")
-        return cls(
-            **{
-                name: np.zeros(shapes[dimensions.get(name, 1)], dtype=np.float32 if name in scores else np.int64)
-                for name in cls._fields
-            }
-        )
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("tokens", "slots", "found_tokens"), (rows, width, length))
+        shapes |= dict.fromkeys(("scores", "reads", "found_scores", "found_lengths"), (rows, width))
+        return cls(*(np.zeros(shapes.get(name, (rows,)), dtype=cls.type_of(name)) for name in cls._fields))
+
+    @staticmethod
+    def type_of(name: str) -> npt.DTypeLike:
+        """Returns the type of what an array has."""
+        return np.float32 if name in ("scores", "found_scores") else np.int64
 
     def part(self, rows: slice) -> Beams:
         """Returns a view of some rows."""

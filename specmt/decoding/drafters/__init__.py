@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -19,8 +18,11 @@ from specmt.options import AHEAD, DecodingOptions
 
 __all__ = ["FURTHEST", "Choice", "Drafter", "arms_of", "choose", "fixed_arm", "make_drafter", "one_drafter"]
 
-Factory = Callable[[Model, int, DecodingOptions, TranslationMemory | None], Drafter]
-"""Makes a drafter for a model, a number of rows, options and what lookups copy from."""
+NETWORKS: Final[dict[str, tuple[type[MaskedDrafter | AutoregressiveDrafter], str]]] = {
+    "masked": (MaskedDrafter, "specmt train drafter"),
+    "autoregressive": (AutoregressiveDrafter, "specmt train drafter --kind autoregressive"),
+}
+"""The drafters with a network of their own, and what trains one."""
 
 NODES: Final = 24
 """The nodes of a best-first tree where nobody says how many."""
@@ -118,9 +120,33 @@ def make_drafter(
     """Returns the drafter of a name.
 
     :param capacity: the most sentences side by side
+    :param memory: what lookups copy from
     :raises ModelError: the model does not have it.
     """
-    return FACTORIES[name](model, capacity, options, memory)
+    if name == "lookup":
+        return LookupDrafter(memory or TranslationMemory(), model.pieces, model.verifier.prefixes.start)
+    if name == "self":
+        return StagedDrafter(
+            lambda: model.replica,
+            make_drafter("autoregressive", model, capacity, options) if "autoregressive" in model.drafters else None,
+            lambda: None if model.draft_shortlist is None else model.shortlist,
+            lambda: model.price("self"),
+        )
+    kind, training = NETWORKS[name]
+    if name not in model.drafters:
+        raise ModelError(
+            f"{model.path}: the model has no {name} drafter; train one with `{training}`, or decode without it."
+        )
+    # Exact output does not depend on what drafts are chosen from; lossy output and samples do.
+    needed = model.shortlists_pay or options.samples or not options.lossless
+    return kind(
+        lambda: model.network(name),
+        capacity,
+        lambda: model.draft_shortlist if needed else None,
+        sampling=sampling(options) if options.samples else None,
+        price=lambda: model.price(name),
+        calibration=model.calibrations.get(name),
+    )
 
 
 def _own_size(name: str, model: HasDrafters) -> int:
@@ -131,53 +157,3 @@ def _own_size(name: str, model: HasDrafters) -> int:
 def _treed(arm: Arm, options: DecodingOptions) -> Arm:
     """Returns an arm that drafts trees if the options ask for them."""
     return arm._replace(paths=options.beta, nodes=options.nodes or NODES) if options.tree == "best-first" else arm
-
-
-def _network(kind: type[MaskedDrafter | AutoregressiveDrafter], training: str) -> Factory:
-    """Returns the factory of drafters with a network of their own.
-
-    :param training: what trains one
-    """
-
-    def make(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
-        name = kind.name
-        if name not in model.drafters:
-            raise ModelError(
-                f"{model.path}: the model has no {name} drafter; train one with `{training}`, or decode without it."
-            )
-        # Exact output does not depend on what drafts are chosen from; lossy output and samples do.
-        needed = model.shortlists_pay or options.samples or not options.lossless
-        return kind(
-            lambda: model.network(name),
-            capacity,
-            lambda: model.draft_shortlist if needed else None,
-            sampling=sampling(options) if options.samples else None,
-            price=lambda: model.price(name),
-            calibration=model.calibrations.get(name),
-        )
-
-    return make
-
-
-_autoregressive: Final = _network(AutoregressiveDrafter, "specmt train drafter --kind autoregressive")
-
-
-def _self(model: Model, capacity: int, options: DecodingOptions, _: TranslationMemory | None) -> Drafter:
-    return StagedDrafter(
-        lambda: model.replica,
-        _autoregressive(model, capacity, options, None) if "autoregressive" in model.drafters else None,
-        lambda: None if model.draft_shortlist is None else model.shortlist,
-        lambda: model.price("self"),
-    )
-
-
-def _lookup(model: Model, _: int, __: DecodingOptions, memory: TranslationMemory | None) -> Drafter:
-    return LookupDrafter(memory or TranslationMemory(), model.pieces, model.verifier.prefixes.start)
-
-
-FACTORIES: Final[dict[str, Factory]] = {
-    "masked": _network(MaskedDrafter, "specmt train drafter"),
-    "autoregressive": _autoregressive,
-    "self": _self,
-    "lookup": _lookup,
-}

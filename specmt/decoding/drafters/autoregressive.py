@@ -6,22 +6,14 @@ from typing_extensions import override
 
 from specmt.decoding.drafters.base import Arm, NetworkDrafter
 from specmt.decoding.tables import Call
-from specmt.engine.fused import Confidence
 
 
 class AutoregressiveDrafter(NetworkDrafter):
     """Goes ahead level by level, each level being an input for the next."""
 
     name = "autoregressive"
+    is_stepwise = True
 
     @override
     def calls(self, arm: Arm, rows: float, longest: float) -> list[Call]:
         return [Call(self.name, rows * arm.paths, min(float(arm.ahead), 1.0 + longest / arm.paths))]
-
-    @override
-    def beam(self, arm: Arm) -> int:
-        return arm.paths  # every level is a step
-
-    @override
-    def stops(self, confidence: Confidence | None) -> Confidence | None:
-        return confidence

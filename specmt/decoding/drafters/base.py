@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import ClassVar, Final, Literal, NamedTuple, Protocol
@@ -206,6 +205,9 @@ class Waiting:
 class NetworkDrafter(Drafter):
     """Drafts with a network of its own, keeping the keys and values of the committed prefix."""
 
+    is_stepwise: ClassVar[bool]
+    """Whether every level of a tree is a step of its own; otherwise all of them are there anyway."""
+
     def __init__(
         self,
         make_network: Callable[[], DraftNetwork | None],
@@ -258,14 +260,6 @@ class NetworkDrafter(Drafter):
     def calibration(self, promising: bool) -> Calibration:
         return self.own_calibration
 
-    @abstractmethod
-    def beam(self, arm: Arm) -> int:
-        """Returns how many nodes of a level of a best-first tree are gone on from."""
-
-    @abstractmethod
-    def stops(self, confidence: Confidence | None) -> Confidence | None:
-        """Returns what says when to draft no further; ``None`` where that saves nothing."""
-
     @override
     def start(self, state: State, rows: Ids, encoded: EncoderOutput, requests: Sequence[Request]) -> None:
         self.seen[rows] = 0
@@ -285,8 +279,8 @@ class NetworkDrafter(Drafter):
         expander = self.network.expander(read, arm.ahead, state)
         last = read.tokens[np.arange(len(lengths)), lengths - read.starts - 1]
         if self.sampling is None:
-            beam, stops = self.beam(arm), self.stops(plan.confidence)
             size = arm.nodes, arm.paths
+            beam, stops = (arm.paths, plan.confidence) if self.is_stepwise else (arm.nodes, None)
             return best_first_tree(expander, last, *size, beam=beam, depth=arm.ahead, confidence=stops)
         requests = [self.requests[row] for row in range(len(lengths))]
         spots = [Spot(each.line, each.part, length) for each, length in zip(requests, lengths.tolist(), strict=True)]

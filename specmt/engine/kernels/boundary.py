@@ -108,8 +108,7 @@ def check_beams(beams: Beams, room: int, vocab_size: int) -> None:
     rows, width, length = beams.tokens.shape
     shapes = {1: (rows,), 2: (rows, width), 3: (rows, width, length)}
     for name, array in beams._asdict().items():
-        wanted = np.float32 if name in ("scores", "found_scores") else np.int64
-        if array.dtype != wanted or not array.flags.c_contiguous or array.shape != shapes.get(array.ndim):
+        if array.dtype != beams.type_of(name) or not array.flags.c_contiguous or array.shape != shapes.get(array.ndim):
             raise TypeError(f"`{name}` must be an array in C order for {rows} sentences, but is {array!r} instead.")
     active = beams.counts > 0
     check_range("counts", beams.counts, 0, width + 1)

@@ -43,6 +43,11 @@ class Linear:
         return out if activation == "none" else _ACTIVATIONS[activation](out)
 
 
+def linear_of(weights: Mapping[str, Tensor], name: str) -> Linear:
+    """Returns the linear layer of a name, with its bias."""
+    return Linear(weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
 def can_pack(weight: Tensor) -> bool:
     """Returns whether oneDNN has packed linear layers for the device and type of a weight."""
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]

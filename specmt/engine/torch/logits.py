@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from typing_extensions import override
 
-from specmt.engine.arrays import Floats, Ids
+from specmt.engine.arrays import Array, Floats, Ids
 from specmt.engine.protocols import CANDIDATES, Logits
 from specmt.engine.torch.door import entered, to_floats, to_ids, to_tensor
 from specmt.types import PAD
-
-T = TypeVar("T", bound=np.generic)
 
 
 class TorchLogits(Logits):
@@ -78,7 +74,7 @@ class TorchLogits(Logits):
         rows = torch.arange(len(places), device=self.values.device)[:, None]
         return self.values[rows, self._ids(places)].float()
 
-    def _at_places(self, answers: npt.NDArray[T]) -> npt.NDArray[T]:
+    def _at_places(self, answers: Array) -> Array:
         """Returns answers (B, W, …) in which those behind a row's count are its last."""
         if self._counts is None:
             return answers

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specmt.engine.torch.invariance import ShapePolicy
-from specmt.engine.torch.linear import Linear
+from specmt.engine.torch.linear import Linear, linear_of
 from specmt.engine.torch.windows import Seen
 
 
@@ -19,7 +19,7 @@ class Ssru:
 
     def __init__(self, weights: Mapping[str, Tensor], name: str) -> None:
         self.inputs = Linear(weights[f"{name}.ssru.input_proj.weight"], None)
-        self.forget = Linear(weights[f"{name}.ssru.forget_proj.weight"], weights[f"{name}.ssru.forget_proj.bias"])
+        self.forget = linear_of(weights, f"{name}.ssru.forget_proj")
 
     def whole(self, x: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
         """Returns what comes of whole targets (B, T, D), of which nothing is kept."""

@@ -16,7 +16,7 @@ from torch.nn import Identity, functional
 
 from specmt.engine.architecture import Architecture, query_scale
 from specmt.engine.torch.invariance import ShapePolicy
-from specmt.engine.torch.linear import Linear
+from specmt.engine.torch.linear import Linear, linear_of
 from specmt.engine.torch.ssru import Ssru
 from specmt.engine.torch.windows import Seen
 
@@ -55,29 +55,19 @@ def last_norm(weights: Weights, name: str, architecture: Architecture) -> Norm |
     return Identity() if architecture.norm == "post" else Norm(weights, name, architecture)
 
 
-def linear(weights: Weights, *names: str) -> Linear:
-    """Returns a linear layer; with several names, their layers side by side as one."""
-    weight = torch.cat([weights[f"{name}.weight"] for name in names])
-    bias = torch.cat([weights[f"{name}.bias"] for name in names])
-    return Linear(weight, bias)
-
-
-def scale_queries(weights: Weights, name: str, parts: str, kind: str, heads: int) -> Tensor:
-    """Returns weights or biases of an attention's projections, side by side, those of the queries times 1/√D_h.
+def projections(weights: Weights, name: str, parts: str, heads: int) -> Linear:
+    """Returns projections of an attention as one layer, those of the queries times 1/√D_h.
 
     :param parts: which of "qkv"
-    :param kind: ``weight`` or ``bias``
     """
-    tensors = {part: weights[f"{name}.{part}_proj.{kind}"] for part in parts}
-    if "q" in tensors:
-        tensors["q"] = tensors["q"] * query_scale(len(tensors["q"]), heads)
-    return torch.cat(list(tensors.values()))
 
+    def side_by_side(kind: str) -> Tensor:
+        tensors = {part: weights[f"{name}.{part}_proj.{kind}"] for part in parts}
+        if "q" in tensors:
+            tensors["q"] = tensors["q"] * query_scale(len(tensors["q"]), heads)
+        return torch.cat(list(tensors.values()))
 
-def projections(weights: Weights, name: str, parts: str, heads: int) -> Linear:
-    """Returns the projections of an attention as one layer, queries scaled."""
-    weight, bias = (scale_queries(weights, name, parts, kind, heads) for kind in ("weight", "bias"))
-    return Linear(weight, bias)
+    return Linear(side_by_side("weight"), side_by_side("bias"))
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
@@ -133,8 +123,8 @@ class FeedForward:
 
     def __init__(self, weights: Weights, name: str, architecture: Architecture) -> None:
         self.norm = SublayerNorm(weights, f"{name}.ffn_layer_norm", architecture)
-        self.inner = linear(weights, f"{name}.ffn.inner_proj")
-        self.output = linear(weights, f"{name}.ffn.output_proj")
+        self.inner = linear_of(weights, f"{name}.ffn.inner_proj")
+        self.output = linear_of(weights, f"{name}.ffn.output_proj")
         self.activation = architecture.activation
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -147,7 +137,7 @@ class SelfAttention:
     def __init__(self, weights: Weights, name: str, heads: int) -> None:
         self.heads = heads
         self.qkv = projections(weights, f"{name}.self_attn", "qkv", heads)
-        self.output = linear(weights, f"{name}.self_attn.output_proj")
+        self.output = linear_of(weights, f"{name}.self_attn.output_proj")
 
     def whole(self, x: Tensor, mask: Tensor, shapes: ShapePolicy) -> Tensor:
         """Returns what comes of whole texts (B, T, D), of which nothing is kept, and masks of what they see."""
@@ -207,7 +197,7 @@ class DecoderLayer:
         self.cross_norm = SublayerNorm(weights, f"{name}.encoder_decoder_attn_layer_norm", architecture)
         self.cross_query = projections(weights, f"{name}.encoder_decoder_attn", "q", heads)
         self.cross_key_value = projections(weights, f"{name}.encoder_decoder_attn", "kv", heads)
-        self.cross_out = linear(weights, f"{name}.encoder_decoder_attn.output_proj")
+        self.cross_out = linear_of(weights, f"{name}.encoder_decoder_attn.output_proj")
         self.ffn = FeedForward(weights, name, architecture)
 
     def cross(self, encoded: Tensor) -> Tensor:
