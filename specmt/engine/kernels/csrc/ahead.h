@@ -72,16 +72,24 @@ int run_ahead(const Network& n, const Step& first, int count, int64_t end, int64
 template <class ListOf>
 void find_candidates(int threads, int rows, const float* logits, int64_t stride, int vocab, ListOf list_of,
                      Candidates* found) {
-    const auto find = [&](Range mine) {
-        for (int64_t r = mine.begin; r < mine.end; ++r) {
-            found[r] = best_candidates(logits + r * stride, vocab, list_of(static_cast<int>(r)));
-            normalise(found[r]);
-            sort_best(found[r], CANDIDATES);
-        }
+    const auto find = [&](int64_t r, int) {
+        found[r] = best_candidates(logits + r * stride, vocab, list_of(static_cast<int>(r)));
+        normalise(found[r]);
+        sort_best(found[r], CANDIDATES);
     };
     constexpr int FEW = 4;  // that are not worth waking other threads for
-    if (rows <= FEW) return find({0, rows});
-    in_parallel(threads, [&](int thread, int all) { find(share(rows, thread, all)); });
+    if (rows > FEW) return for_each(threads, rows, find);
+    for (int r = 0; r < rows; ++r) find(r, 0);
+}
+
+// The same for the wanted rows of a step that was run; they stand until the next call.
+const Candidates* find_candidates(const Network& n, const Step& step) {
+    const Layout& layout = scratch().layout;
+    const int rows = static_cast<int>(layout.wanted.size());
+    Candidates* found = fit(scratch().candidates, rows);
+    const auto list_of = [&](int r) { return shortlist_of(step.shortlists, layout.places[layout.wanted[r]].row); };
+    find_candidates(step.threads, rows, step.logits, step.stride, n.vocab, list_of, found);
+    return found;
 }
 
 // A node of a tree that grows level by level.
@@ -109,7 +117,6 @@ class LevelTrees {
         breadth_ = breadth, depth_ = depth, count_ = count, end_ = end;
         fit(nodes_, static_cast<int64_t>(sentences) * most_);
         fit(order_, most_);
-        fit(scratch().candidates, static_cast<int64_t>(sentences) * breadth);
         sizes_.assign(sentences, 0);
         widths_.assign(sentences, 1);
         for (auto* each : {&starts_, &rows_, &numbers_}) each->resize(sentences);
@@ -124,8 +131,7 @@ class LevelTrees {
         Step step = first;
         for (int level = 0;; ++level) {
             run_step(n, step);
-            find_level(n, step);
-            const Candidates* found = scratch().candidates.data();
+            const Candidates* found = find_candidates(n, step);
             const int64_t slot = level == 0 ? 1 : step.first + breadth;  // of the next level's first token
             int going = 0;
             for (int i = 0; i < step.sentences; ++i) {
@@ -150,15 +156,6 @@ class LevelTrees {
     }
 
   private:
-    void find_level(const Network& n, const Step& step) {
-        const Layout& layout = scratch().layout;
-        const auto list_of = [&](int r) {
-            return shortlist_of(step.shortlists, layout.places[layout.wanted[r]].row);
-        };
-        const int rows = static_cast<int>(layout.wanted.size());
-        find_candidates(step.threads, rows, step.logits, step.stride, n.vocab, list_of, scratch().candidates.data());
-    }
-
     // Adds the children of the i-th sentence's beam. Where it pays to go on from the best of them, they become the beam
     // of the `to`-th; returns whether they do.
     bool grow(int64_t i, int64_t to, int level, int64_t slot, const Candidates* found, const Confidence& confidence) {

@@ -63,8 +63,6 @@ struct BeamBuffers {
     Vector<int> guessed;               // (B) how many each has
     Vector<int64_t> paths;             // (guesses, T) places of what they follow, and their own
     Vector<const Guess*> right;        // (K) guesses that hypotheses turned out to be
-    Vector<Continuation> next;         // (K, 2 K) of those
-    Vector<int> next_counts;           // (K)
 
     static BeamBuffers& get() {
         static BeamBuffers all;
@@ -84,9 +82,8 @@ class Searcher {
         fit(s.used, r.room);
         fit(s.some, static_cast<int64_t>(r.width) * std::max(most, CANDIDATES));
         for (auto* each : {&s.tokens, &s.slots}) fit(*each, r.width * r.stride);
-        for (auto* each : {&s.parents, &s.next_counts}) fit(*each, r.width);
+        fit(s.parents, r.width);
         fit(s.reads, r.width);
-        fit(s.next, static_cast<int64_t>(r.width) * most);
         const int active = static_cast<int>(s.rows.size());
         int iteration = 0;
         while (iteration < r.iterations && active - static_cast<int>(s.rows.size()) < r.enough && find_places()) {
@@ -154,23 +151,14 @@ class Searcher {
             longest = std::max({longest, length, r.sources[b]});
         }
         layout.mark();
-        const int rows = static_cast<int>(layout.wanted.size());
         Step step = step_of(r.draft_self, r.draft_cross, r.draft_sources);
         step.sentences = static_cast<int32_t>(s.rows.size());
         step.shortlists = r.draft_shortlists;
         step.compact = true;
         step.stride = compact_stride(*r.drafter, r.draft_shortlists, s.rows);
-        step.logits = fit(s.logits, rows * step.stride);
-        in_type_of(*r.drafter, [&]<class T>(T) {
-            reserve<T>(*r.drafter, static_cast<int64_t>(layout.places.size()), longest, r.threads);
-            in_parallel(r.threads, [&](int thread, int threads) {
-                step_part<T>(*r.drafter, step, layout, longest, {thread, threads});
-            });
-        });
-        const Candidates* found = fit(scratch().candidates, rows);
-        find_candidates(r.threads, rows, step.logits, step.stride, r.drafter->vocab,
-                        [&](int row) { return shortlist_of(r.draft_shortlists, layout.places[layout.wanted[row]].row); },
-                        scratch().candidates.data());
+        step.logits = fit(s.logits, static_cast<int64_t>(layout.wanted.size()) * step.stride);
+        run_laid_out(*r.drafter, step, longest);
+        const Candidates* found = find_candidates(*r.drafter, step);
         for (size_t i = 0; i < s.rows.size(); found += r.counts[s.rows[i++]]) choose_guesses(i, found);
     }
 
@@ -260,17 +248,16 @@ class Searcher {
     }
 
     void advance_all() {
-        const Continuation* found = s.found.data();
-        const int* counts = s.counts.data();
         const Guess* guesses = s.guesses.data();
+        int64_t first = 0;  // of a sentence's rows
         size_t left = 0;
         for (size_t i = 0; i < s.rows.size(); ++i) {
             const int64_t b = s.rows[i], hypotheses = r.counts[b], guessed = s.guessed[i];
             ++r.calls[b];
-            advance(b, found, counts);
-            found += hypotheses * most, counts += hypotheses;
-            if (guessed && r.counts[b] && find_right(b, guesses, guessed)) go_on(b, found, counts, guesses);
-            found += guessed * most, counts += guessed, guesses += guessed;
+            advance(b, [&](int64_t k) { return first + k; });
+            first += hypotheses;
+            if (guessed && r.counts[b] && find_right(b, guesses, guessed)) go_on(b, first, guesses);
+            first += guessed, guesses += guessed;
             if (r.counts[b]) s.rows[left++] = b;
         }
         s.rows.resize(left);
@@ -289,25 +276,21 @@ class Searcher {
         return true;
     }
 
-    // Makes the next step from what guesses go on with.
-    void go_on(int64_t b, const Continuation* found, const int* counts, const Guess* guesses) {
-        for (int64_t k = 0; k < r.counts[b]; ++k) {
-            const int64_t guess = s.right[k] - guesses;
-            slots(b, k)[r.lengths[b] - 1] = s.right[k]->slot;
-            std::copy_n(found + guess * most, counts[guess], s.next.data() + k * most);
-            s.next_counts[k] = counts[guess];
-        }
+    // Makes the next step from what guesses go on with, given the row of the first.
+    void go_on(int64_t b, int64_t first, const Guess* guesses) {
+        for (int64_t k = 0; k < r.counts[b]; ++k) slots(b, k)[r.lengths[b] - 1] = s.right[k]->slot;
         ++r.accepted[b];
-        advance(b, s.next.data(), s.next_counts.data());
+        advance(b, [&](int64_t k) { return first + (s.right[k] - guesses); });
     }
 
-    // Takes the best continuations of a sentence's hypotheses.
-    void advance(int64_t b, const Continuation* found, const int* counts) {
+    // Takes the best continuations of a sentence's hypotheses, given the row of each.
+    template <class RowOf>
+    void advance(int64_t b, RowOf row_of) {
         Continuation* some = s.some.data();
         int64_t count = 0;
         for (int32_t k = 0; k < r.counts[b]; ++k)
-            for (int i = 0; i < counts[k]; ++i) {
-                const Continuation& each = found[k * most + i];
+            for (int64_t row = row_of(k), i = 0; i < s.counts[row]; ++i) {
+                const Continuation& each = s.found[row * most + i];
                 some[count++] = {r.scores[b * r.width + k] + each.score, k, each.token};
             }
         const int64_t kept = std::min<int64_t>(most, count);

@@ -23,7 +23,7 @@ constexpr int DONE = 0, NO_MEMORY = -1, FAILED = -2;
 
 void release_memory() {
     scratch() = {};
-    Buffers::release();
+    for (const bool drafts : {false, true}) Buffers::get(drafts) = {};
     LevelTrees::get() = {};
     BeamBuffers::get() = {};
 }
@@ -130,10 +130,8 @@ CALL(int, candidates)(const float* logits, int64_t stride, int rows, int vocab, 
 CALL(int, log_probs)(float* logits, int64_t stride, int rows, int vocab, int threads, const int64_t* tokens,
                                 float* log_probs) {
     return guarded([&] {
-        in_parallel(threads, [&](int thread, int all) {
-            const Range mine = share(rows, thread, all);
-            for (int64_t r = mine.begin; r < mine.end; ++r)
-                log_probs[r] = log_prob_of(logits + r * stride, vocab, nullptr, tokens[r]);
+        for_each(threads, rows, [&](int64_t r, int) {
+            log_probs[r] = log_prob_of(logits + r * stride, vocab, nullptr, tokens[r]);
         });
         return DONE;
     });
@@ -157,14 +155,11 @@ CALL(int, likeliest)(const float* logits, int64_t stride, int rows, int vocab, i
                                 int threads, int64_t* ids, float* log_probs) {
     return guarded([&] {
         Continuation* found = fit(BeamBuffers::get().found, static_cast<int64_t>(rows) * count);
-        in_parallel(threads, [&](int thread, int all) {
-            const Range mine = share(rows, thread, all);
-            for (int64_t r = mine.begin; r < mine.end; ++r) {
-                const int made = find_likeliest(logits + r * stride, vocab, count, never, found + r * count);
-                for (int64_t i = 0; i < count; ++i) {
-                    ids[r * count + i] = i < made ? found[r * count + i].token : 0;
-                    log_probs[r * count + i] = i < made ? found[r * count + i].score : -INFINITY;
-                }
+        for_each(threads, rows, [&](int64_t r, int) {
+            const int made = find_likeliest(logits + r * stride, vocab, count, never, found + r * count);
+            for (int64_t i = 0; i < count; ++i) {
+                ids[r * count + i] = i < made ? found[r * count + i].token : 0;
+                log_probs[r * count + i] = i < made ? found[r * count + i].score : -INFINITY;
             }
         });
         return DONE;

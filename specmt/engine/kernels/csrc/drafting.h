@@ -193,18 +193,14 @@ void run_draft(const Draft& d) {
 
 void run_expansion(const Draft& d, const Expansion& e) {
     reserve(d);
-    in_parallel(d.threads, [&](int thread, int threads) {
-        const Part part{thread, threads};
-        const Range mine = part.of(d.sentences);
-        for (int64_t sentence = mine.begin; sentence < mine.end; ++sentence) {
-            Candidates* candidates = scratch().candidates.data() + sentence * d.slots;
-            candidates[e.slot] = best_candidates(d.logits + (sentence * d.slots + e.slot) * d.stride, d.vocab, nullptr);
-            Corrected corrected(d, static_cast<int>(sentence), candidates, {e.slot, e.slot + 1}, part.own());
-            for (int64_t item = sentence * e.width; item < (sentence + 1) * e.width; ++item) {
-                const Candidates after = corrected.at(e.slot, e.before[item], e.states + item * d.rank);
-                std::copy_n(after.ids, after.count, e.ids + item * after.count);
-                std::copy_n(after.values, after.count, e.log_probs + item * after.count);
-            }
+    for_each(d.threads, d.sentences, [&](int64_t sentence, int thread) {
+        Candidates* candidates = scratch().candidates.data() + sentence * d.slots;
+        candidates[e.slot] = best_candidates(d.logits + (sentence * d.slots + e.slot) * d.stride, d.vocab, nullptr);
+        Corrected corrected(d, static_cast<int>(sentence), candidates, {e.slot, e.slot + 1}, scratch().own[thread]);
+        for (int64_t item = sentence * e.width; item < (sentence + 1) * e.width; ++item) {
+            const Candidates after = corrected.at(e.slot, e.before[item], e.states + item * d.rank);
+            std::copy_n(after.ids, after.count, e.ids + item * after.count);
+            std::copy_n(after.values, after.count, e.log_probs + item * after.count);
         }
     });
 }

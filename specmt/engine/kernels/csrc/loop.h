@@ -40,11 +40,6 @@ struct Buffers {
         static Buffers all[2];
         return all[drafts];
     }
-
-    static void release() {
-        get(false) = {};
-        get(true) = {};
-    }
 };
 
 class Runner {
@@ -370,12 +365,9 @@ class Runner {
 
     void find_log_probs() {
         if (!r.log_probs) return;
-        in_parallel(r.threads, [&](int thread, int threads) {
-            const Range mine = share(static_cast<int>(s.emitted.size()), thread, threads);
-            for (int i = mine.begin; i < mine.end; ++i) {
-                const auto& [logits, list, token, log_prob] = s.emitted[i];
-                *log_prob = log_prob_of(logits, r.verifier->vocab, list, token);
-            }
+        for_each(r.threads, static_cast<int>(s.emitted.size()), [&](int i, int) {
+            const auto& [logits, list, token, log_prob] = s.emitted[i];
+            *log_prob = log_prob_of(logits, r.verifier->vocab, list, token);
         });
     }
 

@@ -15,6 +15,15 @@
 
 namespace {
 
+// Calls f(i, thread) for each of so many numbers, in several threads.
+template <class F>
+void for_each(int threads, int count, F f) {
+    in_parallel(threads, [&](int thread, int all) {
+        const Range mine = share(count, thread, all);
+        for (int i = mine.begin; i < mine.end; ++i) f(i, thread);
+    });
+}
+
 // Whether weights stand as instructions for products of matrices want them.
 template <class T>
 constexpr bool IS_MATRIX = std::is_same_v<T, BFloat16> || std::is_same_v<T, Int8>;

@@ -100,9 +100,7 @@ struct Worker {
                 add_scaled(table + token * n.width, n.scale, place, n.width, out);
             };
             if (n.mask && token == n.vocab) add_scaled(n.mask, 1.0f, place, n.width, out);
-            else if (n.table_type == FLOAT16) look_up(static_cast<const Half*>(n.table));
-            else if (n.table_type == BFLOAT16) look_up(static_cast<const uint16_t*>(n.table));
-            else look_up(static_cast<const float*>(n.table));
+            else with_floats(n.table_type, n.table, look_up);
         }
         part.sync();
     }
@@ -319,10 +317,11 @@ void step_part(const Network& n, const Step& step, const Layout& layout, int64_t
     else project<T>(part, n, step, layout, x);
 }
 
+// Runs a step whose rows are laid out, and see so many keys at most.
 template <class T>
-void run_step(const Network& n, const Step& step) {
-    Layout& layout = scratch().layout;
-    const int64_t longest = lay_out(n, step, layout), rows = static_cast<int64_t>(layout.places.size());
+void run_laid_out(const Network& n, const Step& step, int64_t longest) {
+    const Layout& layout = scratch().layout;
+    const int64_t rows = static_cast<int64_t>(layout.places.size());
     reserve<T>(n, rows, longest, step.threads);
     for (int thread = 0; thread < step.threads; ++thread) {
         Own& own = scratch().own[thread];
@@ -441,8 +440,10 @@ void in_type_of(const Network& n, F f) {
     else f(Int4{});
 }
 
-void run_step(const Network& n, const Step& step) {
-    in_type_of(n, [&]<class T>(T) { run_step<T>(n, step); });
+void run_laid_out(const Network& n, const Step& step, int64_t longest) {
+    in_type_of(n, [&]<class T>(T) { run_laid_out<T>(n, step, longest); });
 }
+
+void run_step(const Network& n, const Step& step) { run_laid_out(n, step, lay_out(n, step, scratch().layout)); }
 
 }  // namespace

@@ -14,12 +14,6 @@ namespace {
 // How many inputs of an output stand side by side, in four bytes.
 int inputs_of_unit(int32_t type) { return type == FLOAT32 ? 1 : type == BFLOAT16 ? 2 : type == INT8 ? 4 : 8; }
 
-template <class V>
-void widen(const V* from, float factor, int count, float* to) {
-    const Floats by = floats(factor);
-    for (int i = 0; i < count; i += LANES) store(to + i, multiply(load(from + i), by));
-}
-
 // One row of a matrix in float32.
 void widen(const Stored& s, int64_t row, float* to) {
     const int64_t begin = row * s.stride;
@@ -27,12 +21,11 @@ void widen(const Stored& s, int64_t row, float* to) {
         const auto* from = static_cast<const int8_t*>(s.values) + begin;
         const float scale = s.scales[row], factor = s.factor;
         for (int i = 0, count = s.inputs; i < count; ++i) to[i] = static_cast<float>(from[i]) * scale * factor;
-    } else if (s.type == FLOAT16) {
-        widen(static_cast<const Half*>(s.values) + begin, s.factor, s.inputs, to);
-    } else if (s.type == BFLOAT16) {
-        widen(static_cast<const uint16_t*>(s.values) + begin, s.factor, s.inputs, to);
     } else {
-        widen(static_cast<const float*>(s.values) + begin, s.factor, s.inputs, to);
+        const Floats factor = floats(s.factor);
+        with_floats(s.type, s.values, [&](const auto* from) {
+            for (int i = 0; i < s.inputs; i += LANES) store(to + i, multiply(load(from + begin + i), factor));
+        });
     }
 }
 
@@ -168,10 +161,7 @@ void run_packing(const Packing& p) {
     Vector<Packer> packers;
     packers.resize(p.threads);
     for (Packer& packer : packers) packer.reserve(p.stored.inputs);
-    in_parallel(p.threads, [&](int thread, int all) {
-        const Range mine = share(p.to.outputs / LANES, thread, all);
-        for (int panel = mine.begin; panel < mine.end; ++panel) packers[thread].pack(p, panel);
-    });
+    for_each(p.threads, p.to.outputs / LANES, [&](int panel, int thread) { packers[thread].pack(p, panel); });
     if (!p.bounds) return;
     Bounds bounds;
     for (const Packer& packer : packers) bounds.widen(packer.bounds);

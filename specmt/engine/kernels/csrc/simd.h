@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "structures.h"
 
@@ -16,6 +17,13 @@ namespace {
 struct Half {  // float16
     uint16_t bits;
 };
+
+// Four bytes as a number.
+INLINE int32_t four_bytes(const void* x) {
+    int32_t four;
+    std::memcpy(&four, x, sizeof four);
+    return four;
+}
 
 }  // namespace
 
@@ -102,6 +110,14 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
 template <class To>
 void copy(const float* from, To* to, int count) {
     for (int i = 0; i < count; i += LANES) store(to + i, load(from + i));
+}
+
+// Calls f with a pointer to floating-point numbers of a type.
+template <class F>
+INLINE void with_floats(int32_t type, const void* numbers, F f) {
+    if (type == FLOAT16) f(static_cast<const Half*>(numbers));
+    else if (type == BFLOAT16) f(static_cast<const uint16_t*>(numbers));
+    else f(static_cast<const float*>(numbers));
 }
 
 float highest_of(const float* x, int count) {

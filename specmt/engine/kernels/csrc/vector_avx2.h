@@ -4,9 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
 #include <immintrin.h>
 
 namespace {
@@ -187,11 +184,7 @@ INLINE Bytes load_levels(const uint8_t* w, int upper) {
     const auto* halves = reinterpret_cast<const __m256i*>(w);
     return {load_levels(halves, upper), load_levels(halves + 1, upper)};
 }
-INLINE __m256i spread_four(const void* x) {
-    int32_t four;
-    std::memcpy(&four, x, sizeof four);
-    return _mm256_set1_epi32(four);
-}
+INLINE __m256i spread_four(const void* x) { return _mm256_set1_epi32(four_bytes(x)); }
 INLINE Floats to_floats(__m256i low, __m256i high) { return {_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)}; }
 INLINE __m128i narrow(Floats x) {  // to whole numbers of 16 bits, then of 8
     const __m256i both = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));

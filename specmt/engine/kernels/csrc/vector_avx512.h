@@ -4,9 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
 #include <immintrin.h>
 
 namespace {
@@ -82,11 +79,7 @@ INLINE void store(uint16_t* to, Floats x) {
 }
 INLINE void store_pairs(PairRow* to, Floats x) { store(to, x); }
 INLINE Pairs load_pairs(const uint16_t* w) { return (__m512bh)_mm512_loadu_si512(w); }
-INLINE PairSpread spread_pair(const PairRow* x) {
-    int32_t pair;
-    std::memcpy(&pair, x, sizeof pair);
-    return (__m512bh)_mm512_set1_epi32(pair);
-}
+INLINE PairSpread spread_pair(const PairRow* x) { return (__m512bh)_mm512_set1_epi32(four_bytes(x)); }
 INLINE Floats add_products(Floats sum, PairSpread x, Pairs w) { return _mm512_dpbf16_ps(sum, x, w); }
 
 #else
@@ -138,11 +131,7 @@ INLINE Bytes load_levels(const uint8_t* w, int upper) {
 }
 INLINE Whole whole(int32_t x) { return (Whole)_mm512_set1_epi32(x); }
 INLINE Whole load_whole(const int32_t* x) { return (Whole)_mm512_loadu_si512(x); }
-INLINE __m512i spread_four(const void* x) {
-    int32_t four;
-    std::memcpy(&four, x, sizeof four);
-    return _mm512_set1_epi32(four);
-}
+INLINE __m512i spread_four(const void* x) { return _mm512_set1_epi32(four_bytes(x)); }
 
 #if SPECMT_VNNI
 

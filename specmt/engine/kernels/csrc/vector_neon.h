@@ -4,9 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
 #include <arm_neon.h>
 
 namespace {
@@ -169,11 +166,7 @@ INLINE Pairs load_pairs(const uint16_t* w) {
     const auto eight = [&](int i) { return vreinterpretq_bf16_u16(vld1q_u16(w + 8 * i)); };
     return {{eight(0), eight(1), eight(2), eight(3)}};
 }
-INLINE PairSpread spread_pair(const PairRow* x) {
-    int32_t pair;
-    std::memcpy(&pair, x, sizeof pair);
-    return vreinterpretq_bf16_s32(vdupq_n_s32(pair));
-}
+INLINE PairSpread spread_pair(const PairRow* x) { return vreinterpretq_bf16_s32(vdupq_n_s32(four_bytes(x))); }
 INLINE Floats add_products(Floats sum, PairSpread x, Pairs w) {
     return each([&](int i) { return vbfdotq_f32(sum.part[i], w.part[i], x); });
 }
@@ -221,11 +214,7 @@ INLINE Bytes load_levels(const uint8_t* w, int upper) {
     };
     return {{sixteen(0), sixteen(1), sixteen(2), sixteen(3)}};
 }
-INLINE ByteSpread spread_bytes(const ByteRow* x) {
-    int32_t four;
-    std::memcpy(&four, x, sizeof four);
-    return vreinterpretq_s8_s32(vdupq_n_s32(four));
-}
+INLINE ByteSpread spread_bytes(const ByteRow* x) { return vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(x))); }
 INLINE Whole add_products(Whole sum, ByteSpread x, Bytes w) {
     return {{vdotq_s32(sum.part[0], w.part[0], x), vdotq_s32(sum.part[1], w.part[1], x),
              vdotq_s32(sum.part[2], w.part[2], x), vdotq_s32(sum.part[3], w.part[3], x)}};
