@@ -359,14 +359,12 @@ class _Page:
     def _sentences(self, span: Span) -> None:
         """Reads a text, line by line where each of them ends a sentence."""
         lines = _lines(self._text, *span)
-        ends = all(_SENTENCE_END.search(self._raw(line)) for line in lines)
-        if ends and not any(
+        if not all(_SENTENCE_END.search(self._raw(line)) for line in lines) or any(
             "\n" in self._text[each.start : each.end] for each in find(self._text, *span, is_old=self._is_old)
         ):
-            for line in lines:
-                self._take(line)
-        else:
-            self._take(span)
+            lines = [span]
+        for line in lines:
+            self._take(line)
 
     def _is_end(self, raw: str, *, in_list: bool) -> bool:
         """Whether a line ends the paragraph before it."""

@@ -66,8 +66,6 @@ def find(text: str, start: int, end: int, depth: int = 0, *, is_old: bool = Fals
     start_of = _OLD_START if is_old else _START
     while (match := start_of.search(text, place, end)) is not None:
         kind, first, place = match.lastgroup or "", match.start(), match.end()
-        if kind in ("id", "named"):
-            kind = "cross"
         if kind == "escape":
             place = match.end() + (match[0] == "\\")  # a macro that is none
         elif kind in ("attribute", "code", "macro", "url"):

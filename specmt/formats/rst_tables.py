@@ -11,6 +11,8 @@ from itertools import accumulate, pairwise, takewhile, zip_longest
 from typing import Final, Protocol, final
 from unicodedata import combining, east_asian_width
 
+from specmt.types import Span
+
 _WIDE: Final = "\0"
 """What is behind a character of double width, so that each place is a column."""
 
@@ -176,8 +178,7 @@ def _moved(places: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
 def simple_table(rows: Sequence[str]) -> Table | None:
     """Returns a table whose columns are under ``=``; ``None`` where cells span columns or it is damaged."""
     block = [_padded(row) for row in rows]
-    starts = [match.start() for match in re.finditer("=+", block[0])]
-    ends = [match.end() for match in re.finditer("=+", block[0])]
+    columns = [match.span() for match in re.finditer("=+", block[0])]
     cells: list[Cell] = []
     borders = [number for number, line in enumerate(block) if line.strip("= ") == "" and line]
     if len(borders) < 2 or borders[-1] != len(block) - 1 or any(block[n].split() != block[0].split() for n in borders):
@@ -188,33 +189,30 @@ def simple_table(rows: Sequence[str]) -> Table | None:
             number += 1
             continue
         last = number + 1
-        while last < len(block) and last not in at_border and not block[last][: ends[0]].strip():
+        while last < len(block) and last not in at_border and not block[last][: columns[0][1]].strip():
             last += 1
         lines = block[number:last]
         is_spanned = any(re.fullmatch(r"-[- ]*", line) for line in lines)
-        if is_spanned or any(
-            line[end:start].strip() for line in lines for end, start in zip(ends, starts[1:], strict=False)
-        ):
+        if is_spanned or any(line[end:start].strip() for line in lines for (_, end), (start, _) in pairwise(columns)):
             return None
-        for column, start in enumerate(starts):
-            end = ends[column] if column + 1 < len(starts) else None
-            cells.append(_cell([line[start:end] for line in lines], number, column, last, column + 1))
+        for column, (start, end) in enumerate(columns):
+            is_last = column + 1 == len(columns)
+            own = [line[start : None if is_last else end] for line in lines]
+            cells.append(_cell(own, number, column, last, column + 1))
         number = last
-    return _Simple(cells, rows, starts, ends, set(borders))
+    return _Simple(cells, rows, columns, at_border)
 
 
 @final
 class _Simple(Table):
-    def __init__(
-        self, cells: list[Cell], rows: Sequence[str], starts: list[int], ends: list[int], borders: set[int]
-    ) -> None:
+    def __init__(self, cells: list[Cell], rows: Sequence[str], columns: Sequence[Span], borders: set[int]) -> None:
         self.cells = cells
-        self._rows, self._starts, self._ends, self._borders = rows, starts, ends, borders
+        self._rows, self._columns, self._borders = rows, columns, borders
 
     def draw(self, contents: Sequence[str]) -> list[str]:
-        count = len(self._starts)
-        sizes = [end - start for start, end in zip(self._starts, self._ends, strict=True)]
-        gaps = [start - end for end, start in zip(self._ends, self._starts[1:], strict=False)] + [0]
+        count = len(self._columns)
+        sizes = [end - start for start, end in self._columns]
+        gaps = [start - end for (_, end), (start, _) in pairwise(self._columns)] + [0]
         texts = [cell.lines(said) for cell, said in zip(self.cells, contents, strict=True)]
         for cell, lines in zip(self.cells, texts, strict=True):
             if cell.left + 1 < count:

@@ -110,7 +110,7 @@ def _columns(asked: str, header: Sequence[str]) -> tuple[int, int]:
 def _rows(text: str, delimiter: str, *, has_quotes: bool) -> Iterator[tuple[int, list[Span]]]:
     """Yields the number of a row's first line, and where its fields are, with their quotes."""
     end = re.escape(delimiter)
-    quotes = r'"[^"]*(?:""[^"]*)*"(?=[%s\r\n]|\Z)|' % end if has_quotes else ""  # noqa: UP031
+    quotes = rf'"[^"]*(?:""[^"]*)*"(?=[{end}\r\n]|\Z)|' if has_quotes else ""
     field = re.compile(rf"(?:{quotes}[^{end}\r\n]*)")
     place, line = 0, 1
     while place < len(text):
