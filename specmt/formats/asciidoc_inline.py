@@ -31,7 +31,7 @@ _OLD_ENDS: Final = {"``": "''", "'": "'"}
 _SPECIAL: Final = re.compile(r"[*_`#^~+<>\[\]\\&\"']|\{(?=[\w-])")
 _ESCAPE: Final = re.compile(r"\\([*_`#^~+<{\[\]|&]|(?=\w+:))")
 _HAS_MARKUP: Final = re.compile(r"[*_`#^~+{<\[\\&:]|\(\(")
-_ATTRIBUTES: Final = re.compile(r'(?P<quoted>"[^"\n]*")(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
+_ATTRIBUTES: Final = re.compile(r'"(?P<quoted>[^"\n]*)"(?:,.*)?\Z|(?P<plain>[^",=]*)(?:,.*)\Z', re.DOTALL)
 _BRACKETS: Final = re.compile(r"\\\]|(\+{2,3})[^+]+\1|\[[^\[\]\n]{0,100}\](?=[*_`#])|(?<=[\w/:>}.+-])\[|\]")
 _CODE: Final = re.compile(rf"{_ROLE}`[^`+\"'](?:[^`]*[^`+\"'])?`\Z")
 """Code that is the same in two marks: these would be curved beside quotation marks."""
@@ -119,8 +119,8 @@ def _link(text: str, start: int, first: int, last: int, depth: int, *, is_old: b
         match = _ATTRIBUTES.match(content)
         if match is None:
             return [Found("opaque", start, last + 1, text[start : last + 1])]
-        inside = match.span("quoted" if match["quoted"] else "plain")
-        inside = first + inside[0] + bool(match["quoted"]), first + inside[1] - bool(match["quoted"])
+        low, high = match.span(match.lastgroup or 0)
+        inside = first + low, first + high
     if not any(map(str.isalpha, text[slice(*inside)])):
         return [Found("opaque", start, last + 1, text[start : last + 1])]
     key = f"{text[start : inside[0]]}{text[inside[1] : last + 1]}"

@@ -42,7 +42,7 @@ def segments(text: str, element: Element, prefix: str, lines: LineNumbers) -> It
     for child in element.elements:
         if child.name == f"{prefix}t":
             inline = Inline(text, xml_unescape)
-            add_text(inline, text, *_inside(text, child))
+            add_text(inline, text, *child.inside)
             yield from in_place(inline, lines, xml_escape)
         elif child.name in (f"{prefix}r", f"{prefix}fld"):
             runs.append(_run(text, child, prefix))
@@ -54,17 +54,13 @@ def segments(text: str, element: Element, prefix: str, lines: LineNumbers) -> It
     yield from _joined(text, runs, prefix, lines)
 
 
-def _inside(text: str, element: Element) -> Span:
-    return element.inside[0], max(element.inside[0], text.rfind("</", element.inside[0], element.end))
-
-
 def _run(text: str, element: Element, prefix: str) -> _Run:
     head, said = (element.start, element.inside[0]), (element.inside[0], element.inside[0])
     for child in element.elements:
         if child.name == f"{prefix}rPr":
             head = element.start, child.end
         elif child.name == f"{prefix}t":
-            said = _inside(text, child)
+            said = child.inside
     style = _NO_STYLE.sub("", text[head[0] + len(prefix) + 3 : head[1]])
     is_field = element.name == f"{prefix}fld"
     return _Run(element.start, element.end, (0, 0) if is_field else head, said, "" if is_field else style)
