@@ -178,48 +178,39 @@ class _Page:
                 attributes += raw
                 self._leave(lines[number : number + 1], "attributes")
                 number += 1
-            elif _TABLE.match(raw):
-                number = self._table(lines, number, attributes)
-                style, attributes = "-", ""
-            elif found := _DELIMITER.match(raw):
-                if found["code"] or _CODE.match(style):
-                    closing = raw if raw[0] != "`" else raw[: len(raw) - len(raw.lstrip("`"))]
-                    number = self._closing(lines, number, closing)
-                    self._leave(lines[first:number], "code")
-                elif style.startswith("verse"):
-                    number = self._closing(lines, number, raw)
-                    for line in lines[first + 1 : number - 1]:
-                        self._take(line, is_first=False)
-                else:
-                    number += 1
-                    if raw in opened:
-                        del opened[opened.index(raw) :]
-                    else:
-                        opened.append(raw)
-                style, attributes = "-", ""
-            elif _CODE.match(style) or (raw[0].isspace() and not _ITEM.match(raw) and not _TERM.match(raw)):
-                number = self._paragraph_end(lines, number)
-                self._leave(lines[first:number], "code")
-                style, attributes = "-", ""
-            elif self._attribute(lines[number]):
-                number += 1
-            elif end := self._markup(lines, number):
-                self._leave(lines[number:end], "markup")
+            elif not _CODE.match(style) and (end := self._markup(lines, number)):
                 number = end
-            elif match := _TITLE.match(raw):
-                self._take((lines[number][0] + match.end(), lines[number][1]))
-                number += 1
-            elif match := _HEADING.match(raw):
-                self._heading((lines[number][0] + match.end(), lines[number][1]), attributes, lines[number][0])
-                number += 1
-                if is_page and raw[1].isspace():
-                    number = self._header(lines, number)
-                style, attributes = "-", ""
             else:
-                self._breaks = self._all_break or "hardbreaks" in attributes
-                number = self._paragraph(lines, number, style, may_be_title=not opened)
-                if is_page and number == first + 2 and self._raw(lines[first + 1]).startswith("=="):
-                    number = self._header(lines, number)
+                if _TABLE.match(raw):
+                    number = self._table(lines, number, attributes)
+                elif found := _DELIMITER.match(raw):
+                    if found["code"] or _CODE.match(style):
+                        closing = raw if raw[0] != "`" else raw[: len(raw) - len(raw.lstrip("`"))]
+                        number = self._closing(lines, number, closing)
+                        self._leave(lines[first:number], "code")
+                    elif style.startswith("verse"):
+                        number = self._closing(lines, number, raw)
+                        for line in lines[first + 1 : number - 1]:
+                            self._take(line, is_first=False)
+                    else:
+                        number += 1
+                        if raw in opened:
+                            del opened[opened.index(raw) :]
+                        else:
+                            opened.append(raw)
+                elif _CODE.match(style) or (raw[0].isspace() and not _ITEM.match(raw) and not _TERM.match(raw)):
+                    number = self._paragraph_end(lines, number)
+                    self._leave(lines[first:number], "code")
+                elif match := _HEADING.match(raw):
+                    self._heading((lines[number][0] + match.end(), lines[number][1]), attributes, lines[number][0])
+                    number += 1
+                    if is_page and raw[1].isspace():
+                        number = self._header(lines, number)
+                else:
+                    self._breaks = self._all_break or "hardbreaks" in attributes
+                    number = self._paragraph(lines, number, style, may_be_title=not opened)
+                    if is_page and number == first + 2 and self._raw(lines[first + 1]).startswith("=="):
+                        number = self._header(lines, number)
                 style, attributes = "-", ""
             is_page &= not raw or raw.startswith((":", "//", "["))
 
@@ -240,19 +231,23 @@ class _Page:
         return match is not None
 
     def _markup(self, lines: Sequence[Span], number: int) -> int | None:
-        """Returns what is behind lines that are left as they are, if some are here."""
-        raw = self._raw(lines[number])
-        if _RULE.match(raw) or _COMMENT.match(raw) or _CONDITIONAL.match(raw):
-            return number + 1
+        """Reads what may stand between a block and its attributes, and returns what is behind it, if it is here."""
+        raw, (start, last), end = self._raw(lines[number]), lines[number], number + 1
+        if self._attribute(lines[number]):
+            return end
+        if title := _TITLE.match(raw):
+            self._take((start + title.end(), last))
+            return end
         if _ENTRY.match(raw):
-            while self._raw(lines[number]).endswith(" \\") and number + 1 < len(lines):
-                number += 1
-            return number + 1
-        if macro := _MACRO.match(raw):
+            while self._raw(lines[end - 1]).endswith(" \\") and end < len(lines):
+                end += 1
+        elif macro := _MACRO.match(raw):
             if macro["name"] == "image":
-                self._values(macro["values"], lines[number][0] + macro.start("values"))
-            return number + 1
-        return None
+                self._values(macro["values"], start + macro.start("values"))
+        elif not (_RULE.match(raw) or _COMMENT.match(raw) or _CONDITIONAL.match(raw)):
+            return None
+        self._leave(lines[number:end], "markup")
+        return end
 
     def _values(self, raw: str, start: int) -> None:
         """Reads the values of an image that are text, as far as they can be told apart."""

@@ -345,7 +345,7 @@ def _cut(translation: Tagged, separators: Sequence[Span]) -> list[Tagged]:
             cut = _MARKS.match(translation.text, cut).end()  # type: ignore[union-attr]
         placed.append(cut)
     parts = []
-    for start, end in zip([0, *placed], [*placed, len(translation.text)], strict=True):
+    for start, end in pairwise([0, *placed, len(translation.text)]):
         said = translation.text[start:end]
         is_last = end == len(translation.text)
         own = [tag for tag in tags if start <= tag.start and (tag.end <= end and (tag.start < end or is_last))]
