@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from specmt.decoding.trace import Iteration
     from specmt.decoding.translation_memory import TranslationMemory
+    from specmt.engine.protocols import EncoderOutput
+    from specmt.text.shortlist import Shortlist
 
 
 class Term(NamedTuple):
@@ -85,3 +87,10 @@ class Recorder:
     def record(self, request: Request, iteration: Iteration) -> None:
         """Notes a pass over a sentence."""
         self.iterations.setdefault(request.key, []).append(iteration)
+
+
+def listed(encoded: EncoderOutput, requests: Sequence[Request], shortlist: Shortlist | None) -> EncoderOutput:
+    """Returns the encoder's output of sentences with what may be said of them; without a shortlist as it is."""
+    if shortlist is None:
+        return encoded
+    return encoded.listed([shortlist.of(request.source) for request in requests])

@@ -6,23 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from specmt.decoding.drafters.base import Drafter, Plan
+from specmt.decoding.policy import Policy
 from specmt.decoding.queue import Queue
-from specmt.decoding.request import Request
+from specmt.decoding.request import Request, listed
 from specmt.engine.cache import State
 from specmt.engine.fused import Ran
-from specmt.engine.protocols import EncoderOutput, Logits, Verifier
+from specmt.engine.protocols import Logits, Verifier
 from specmt.engine.window import Window
 from specmt.options import AlignmentHeads
 from specmt.text.shortlist import Shortlist
 from specmt.types import Hypothesis, Tally
-
-if TYPE_CHECKING:
-    from specmt.decoding.drafters.base import Drafter, Plan
-    from specmt.decoding.policy import Policy
 
 Finished = tuple[int, Hypothesis]
 """The key of a request and what became of it."""
@@ -208,10 +206,3 @@ def target_limit(source_length: int, max_length: int) -> int:
     :param max_length: the positions that there are for it, BOS included
     """
     return min(max_length - 1, 2 * source_length + 24)
-
-
-def listed(encoded: EncoderOutput, requests: Sequence[Request], shortlist: Shortlist | None) -> EncoderOutput:
-    """Returns the encoder's output of sentences with what may be said of them; without a shortlist as it is."""
-    if shortlist is None:
-        return encoded
-    return encoded.listed([shortlist.of(request.source) for request in requests])

@@ -12,8 +12,7 @@ from typing_extensions import override
 from specmt.decoding.best_first import best_first_tree
 from specmt.decoding.confidence import confident
 from specmt.decoding.noise import Spot
-from specmt.decoding.request import Request
-from specmt.decoding.rows import listed
+from specmt.decoding.request import Request, listed
 from specmt.decoding.sample import Sampling
 from specmt.decoding.stochastic_beam import sampled_tree
 from specmt.decoding.tables import Call
