@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, final
 
 import numpy as np
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+import yaml
 from typing_extensions import TypeVar
 
 from specmt.engine.arrays import Array
@@ -86,8 +85,8 @@ def parse_yaml(text: str, where: object) -> Any:
     if text.count("[") + text.count("{") > _MOST_BRACKETS:
         raise ModelError(f"{where}: is not valid YAML of a model (it is nested too deeply).")
     try:
-        return YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of dates that there are not
         raise ModelError(f"{where}: is not valid YAML ({printable(' '.join(str(error).split()))}).") from error
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from ruamel.yaml import YAML
+import yaml
 
 from specmt.engine.arrays import Array
 from specmt.errors import ModelError
@@ -152,7 +152,7 @@ def language_codes() -> list[str]:
         )
     card = Path(package.submodule_search_locations[0]) / "assets" / "cards" / "models" / "nllb.yaml"
     with card.open(encoding="utf-8") as stream:
-        first: Mapping[str, Any] = next(iter(YAML(typ="safe", pure=True).load_all(stream)))
+        first: Mapping[str, Any] = next(yaml.safe_load_all(stream))
     return list(first["tokenizer_config_overrides"]["langs"])
 
 
