@@ -480,6 +480,8 @@ def test_files_beside_a_checkpoint_that_are_none(checkpoint: Path, pieces_path: 
     for text, message in (
         ("[" * 5000, "nested too deeply"),
         ("a: {", "is not valid YAML"),
+        ("a: {b: 1, b: 2}", r"is not valid YAML \(a key is there twice"),
+        ("a: 2001-99-99", "is not valid YAML"),
         ("3", "is not such a model"),
         ("name: x", "has no `model_family`"),
         (config.replace("model_dim", "x").replace("nllb", "t5"), "`model_family` must be nllb, but is 't5'"),

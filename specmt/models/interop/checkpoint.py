@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, Generic, final
@@ -80,12 +80,22 @@ def _fetch(name: str, files: Sequence[str]) -> Path:
         ) from error
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(names) > len({*names}):
+            raise yaml.constructor.ConstructorError(None, None, "a key is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def parse_yaml(text: str, where: object) -> Any:
     """Returns what YAML holds."""
     if text.count("[") + text.count("{") > _MOST_BRACKETS:
         raise ModelError(f"{where}: is not valid YAML of a model (it is nested too deeply).")
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: of dates that there are not
         raise ModelError(f"{where}: is not valid YAML ({printable(' '.join(str(error).split()))}).") from error
 
